@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer, pip and make; everything else goes into .venv.
+# A smaller torch on a machine without a GPU: make demo PIP_FLAGS='--extra-index-url https://download.pytorch.org/whl/cpu'
+PYTHON ?= python3
+PIP_FLAGS ?=
+WORKERS ?= 2
+
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
+
+# Corpora that cannot be distributed with the package; tests that want them are skipped where there are none.
+DATA := $(abspath $(firstword $(wildcard data ../shared/data)))
+ifneq ($(DATA),)
+export QKV_DATA ?= $(DATA)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/installed ## train a small model on real data in a few minutes and show what it learnt
+	$(BIN)/qkv demo
+
+test: lint ## lint, then run all the tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+lint: .venv/installed ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/installed-docs ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean: ## remove what was built and cached (the environment stays: `rm -r .venv` removes it)
+	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# The stamps are written last, so an interrupted installation is taken up again.
+.venv/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into .venv; the first time this takes a few minutes."
+	$(INSTALL) -e '.[demo,parquet,dev]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(INSTALL) -e '.[docs]'
+	@touch $@

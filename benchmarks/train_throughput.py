@@ -1,0 +1,188 @@
+"""Training speed: ours, eole and JoeyNMT side by side on Multi30k English-German, `tiny`, on the machine at hand.
+
+Peers live in environments of their own:
+
+    python3 -m venv eole && eole/bin/pip install torch==2.13.0 eole==0.6.4 aiohttp
+    python3 -m venv joeynmt && joeynmt/bin/pip install --no-deps joeynmt==2.3.0 &&
+        joeynmt/bin/pip install torch==2.13.0 numpy sentencepiece subword-nmt sacrebleu sacremoses tensorboard \\
+            matplotlib seaborn pyyaml packaging pandas datasets setuptools importlib_metadata
+
+(JoeyNMT pins a protobuf that today's tensorboard refuses, hence --no-deps. Without a GPU, add
+--extra-index-url https://download.pytorch.org/whl/cpu for a smaller torch.) Then, in our environment:
+
+    python benchmarks/train_throughput.py --data DIR/multi30k --eole-python eole/bin/python \\
+        --joeynmt-python joeynmt/bin/python
+
+What is equal: the text, cut beforehand into pieces by one SentencePiece model (BPE, 8,000, both languages together) and
+read by all as whitespace-separated tokens; the vocabulary; 4+4 layers, width 128, feed-forward 256, 4 heads, one shared
+embedding matrix, dropout 0.3, label smoothing 0.1, Adam with clipping, fp32; batches of 4,096 tokens, padding included;
+the number of threads. What is not, because a peer cannot: see peers/configs.py.
+
+What is counted: target tokens that are not padding, with the end of the sentence, that the model was trained on,
+divided by the seconds of those updates. An update lasts from the end of the one before to its own end, so reading the
+batch, forward, backward and optimiser are all in it; start-up, validation, checkpoints and the first `--warmup` updates
+are not. Ours comes from its metrics.jsonl, the peers' from peers/probe.py, which counts their batches as they enter the
+training step. The systems take turns, and a ratio is taken within each turn, so that a machine that slows down slows
+all of them.
+"""
+
+import argparse
+import collections
+import functools
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+from peers.configs import BATCH_TOKENS, DROPOUT, LABEL_SMOOTHING, LEARNING_RATE, eole_config, joeynmt_config
+
+PIECES = 8000
+MakeConfig = Callable[[Path, Path, int], dict[str, Any]]
+PROBE = Path(__file__).parent / "peers" / "probe.py"
+
+
+def prepare(raw: Path, data: Path) -> None:
+    """Write train and val as pieces, and the pieces that occur in train as the vocabulary of all systems."""
+    if (data / "vocabulary.txt").exists():
+        return
+    data.mkdir(parents=True, exist_ok=True)
+    sentencepiece.SentencePieceTrainer.train(
+        input=[str(raw / "train.en"), str(raw / "train.de")],
+        model_prefix=str(data / "bpe"),
+        model_type="bpe",
+        vocab_size=PIECES,
+        character_coverage=1.0,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(data / "bpe.model"))
+    counts: collections.Counter[str] = collections.Counter()
+    for name in ("train.en", "train.de", "val.en", "val.de"):
+        lines = (raw / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        pieces = processor.encode(lines, out_type=str)
+        (data / name).write_text("".join(" ".join(line) + "\n" for line in pieces), encoding="utf-8")
+        if name.startswith("train"):
+            counts.update(piece for line in pieces for piece in line)
+    (data / "vocabulary.txt").write_text("".join(piece + "\n" for piece, _ in counts.most_common()), encoding="utf-8")
+
+
+def launch(command: list[str], log: Path) -> None:
+    with log.open("w", encoding="utf-8") as file:
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+    if status:
+        tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+        raise SystemExit(f"{tail}\n{' '.join(command)}: exit status {status}; the whole log is {log}")
+
+
+def run_ours(qkv: Path, data: Path, run: Path, updates: int) -> Path:
+    """Train with `qkv train`; the path of its metrics, one line an update."""
+    recipe = {
+        "data": {"root": str(data), "train": {"kind": "text", "src": "train.en", "tgt": "train.de"}},
+        "text": {"shared": {"kind": "whitespace"}},
+        # The peers also drop inside the feed-forward network, so that the work is the same.
+        "model": {"preset": "tiny", "dropout": DROPOUT, "feed_forward_dropout": DROPOUT, "share_embeddings": "all"},
+        "objective": {"smoothing": {"kind": "uniform", "epsilon": LABEL_SMOOTHING}},
+        "batch": {"tokens": BATCH_TOKENS},
+        "training": {"stop": f"{updates}u", "learning_rate": LEARNING_RATE, "clip_norm": 1.0, "seed": 1},
+        "run": str(run / "model"),
+    }
+    (run / "recipe.yaml").write_text(json.dumps(recipe, indent=2), encoding="utf-8")
+    launch([str(qkv), "train", str(run / "recipe.yaml")], run / "log.txt")
+    return run / "model" / "metrics.jsonl"
+
+
+def run_peer(peer: str, python: Path, config: MakeConfig, data: Path, run: Path, updates: int) -> Path:
+    """Train with the peer's own command under the probe; the path of the probe's lines, one an update."""
+    (run / "config.yaml").write_text(json.dumps(config(data, run, updates), indent=2), encoding="utf-8")
+    launch([str(python), str(PROBE), peer, str(run / "config.yaml"), str(run / "updates.jsonl")], run / "log.txt")
+    return run / "updates.jsonl"
+
+
+def tokens_per_second(path: Path, warmup: int, updates: int) -> float:
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    # Other lines, such as those of a validation, have no tokens.
+    counted = [line for line in lines if "tgt_tokens" in line and warmup < line["update"] <= warmup + updates]
+    if len(counted) != updates:
+        raise SystemExit(f"{path}: {len(counted)} updates after the warm-up, {updates} were asked for")
+    return float(sum(line["tgt_tokens"] for line in counted) / sum(line["seconds"] for line in counted))
+
+
+def measure(systems: dict[str, Callable[[Path], Path]], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Target tokens per second of each system in each repetition; the systems take turns."""
+    speeds: dict[str, list[float]] = {name: [] for name in systems}
+    for repeat in range(options.repeats):
+        for name, train in systems.items():
+            run = options.work / f"{name}-{repeat}"
+            shutil.rmtree(run, ignore_errors=True)
+            run.mkdir(parents=True)
+            speeds[name].append(tokens_per_second(train(run), options.warmup, options.updates))
+            print(f"repeat {repeat + 1}/{options.repeats}  {name:8} {speeds[name][-1]:8,.0f} tgt tok/s", flush=True)
+    return speeds
+
+
+def report(speeds: dict[str, list[float]]) -> dict[str, Any]:
+    """Print the table; the figures for the JSON line. A ratio is the median of the ratios of each turn."""
+    first = next(iter(speeds))
+    figures: dict[str, Any] = {}
+    print(f"\n{'system':10}{'tgt tok/s, median':>20}{'lowest':>10}{'highest':>10}{first + ' is':>12}{'spread':>14}")
+    for name, values in speeds.items():
+        ratios = [a / b for a, b in zip(speeds[first], values, strict=True)]
+        ratio, median = statistics.median(ratios), statistics.median(values)
+        spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+        print(f"{name:10}{median:20,.0f}{min(values):10,.0f}{max(values):10,.0f}{ratio:11.2f}x{spread:>14}")
+        figures[name] = {"tokens_per_second": values, "median": median, f"{first}_over_this": ratios, "ratio": ratio}
+    return figures
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Training speed of ours, eole and JoeyNMT on Multi30k, `tiny`.")
+    parser.add_argument("--data", type=Path, required=True, help="folder with train.en, train.de, val.en, val.de")
+    parser.add_argument("--eole-python", type=Path, help="Python of the environment with eole; left out without it")
+    parser.add_argument("--joeynmt-python", type=Path, help="the same for JoeyNMT")
+    parser.add_argument("--qkv", type=Path, default=Path(sys.executable).with_name("qkv"), help="our command")
+    parser.add_argument("--peers-only", action="store_true", help="do not run ours")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=60, help="updates that are measured in each run")
+    parser.add_argument("--warmup", type=int, default=10, help="updates before them that are not")
+    parser.add_argument("--work", type=Path, default=Path("runs/train_throughput"), help="folder for data and runs")
+    parser.add_argument("--output", type=Path, help="file to append the JSON line to (default: WORK/results.jsonl)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_options()
+    options.work = options.work.resolve()
+    data, total = options.work / "data", options.warmup + options.updates
+    prepare(options.data, data)
+    systems: dict[str, Callable[[Path], Path]] = {}
+    if not options.peers_only:
+        systems["qkv"] = functools.partial(run_ours, options.qkv.absolute(), data, updates=total)
+    for peer, python, config in (
+        ("eole", options.eole_python, eole_config),
+        ("joeynmt", options.joeynmt_python, joeynmt_config),
+    ):
+        if python:
+            systems[peer] = functools.partial(run_peer, peer, python.absolute(), config, data, updates=total)
+    figures = report(measure(systems, options))
+    line = {
+        "benchmark": "train_throughput",
+        "cores": os.cpu_count(),
+        "machine": platform.platform(),
+        "warmup": options.warmup,
+        "updates": options.updates,
+        "systems": figures,
+    }
+    output = options.output or options.work / "results.jsonl"
+    with output.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    print(f"written to {output}")
+
+
+if __name__ == "__main__":
+    main()

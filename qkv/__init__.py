@@ -1,0 +1,29 @@
+"""qkv: the Transformer as a sequence-to-sequence system: train, decode, measure, look inside, serve."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qkv.config import load_config
+    from qkv.decoding.translate import translate_greedily
+    from qkv.models.folder import load_model, save_model
+    from qkv.training.recipe import Recipe
+    from qkv.training.trainer import Trainer
+
+_HOMES = {
+    "Recipe": "qkv.training.recipe",
+    "Trainer": "qkv.training.trainer",
+    "load_config": "qkv.config",
+    "load_model": "qkv.models.folder",
+    "save_model": "qkv.models.folder",
+    "translate_greedily": "qkv.decoding.translate",
+}
+
+__all__ = ["Recipe", "Trainer", "load_config", "load_model", "save_model", "translate_greedily"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import qkv` stays fast, and so does `qkv --help`."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,5 @@
+"""The command line: one thin verb a file. Nothing heavy is imported before a verb runs."""
+
+from qkv.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,66 @@
+"""The `qkv` command: its verbs, and how errors become one sentence and an exit code."""
+
+import os
+import sys
+import traceback
+
+import typer
+
+from qkv.cli import average, config, data, demo, tokenizer, train
+from qkv.errors import QkvError
+
+app = typer.Typer(
+    name="qkv",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Train the Transformer of 'Attention Is All You Need' on your own pairs, decode it, look inside it.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(version("qkv"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    if debug:
+        os.environ["QKV_DEBUG"] = "1"
+
+
+app.command("train")(train.train)
+app.command("average")(average.average)
+app.command("demo")(demo.demo)
+app.add_typer(tokenizer.app, name="tokenizer")
+app.add_typer(data.app, name="data")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Run a verb. Exit codes: 0 done, 1 failure, 2 wrong use, 130 or 143 stopped by a signal."""
+    try:
+        app()
+    except QkvError as error:
+        sys.exit(_fail(str(error), error.exit_code))
+    except KeyboardInterrupt:
+        sys.exit(_fail("stopped", 130))
+    except BrokenPipeError:
+        # The reader of our output went away: nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        sys.exit(_fail(f"{error.filename or 'file'}: {error.strerror or error}", 1))
+
+
+def _fail(sentence: str, code: int) -> int:
+    if os.environ.get("QKV_DEBUG"):
+        traceback.print_exc()
+    print(f"qkv: {sentence}", file=sys.stderr)
+    return code

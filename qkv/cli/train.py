@@ -1,0 +1,33 @@
+"""qkv train"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(help="The recipe, a YAML file; with --resume an override may stand here.")
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+) -> None:
+    """Train a recipe, or go on with a run that was stopped."""
+    from qkv.config import load_config
+    from qkv.errors import UsageError
+    from qkv.training.recipe import Recipe
+    from qkv.training.trainer import Trainer
+
+    changes = list(overrides or [])
+    if resume is not None:
+        trainer = Trainer.resume(resume, [recipe, *changes] if recipe else changes)
+    elif recipe is not None:
+        trainer = Trainer(load_config(Recipe, Path(recipe), changes))
+    else:
+        raise UsageError("give a recipe (qkv train recipe.yaml) or a run to go on with (qkv train --resume RUN)")
+    result = trainer.train()
+    if not result.finished:
+        typer.echo(f"stopped after update {result.updates}; go on with: qkv train --resume {result.run}", err=True)
+        raise typer.Exit(result.exit_code)
+    typer.echo(f"finished after update {result.updates}; the best model is in {result.run / 'best'}", err=True)

@@ -1,0 +1,25 @@
+"""Typed, checked configuration: YAML files, overrides, error messages, the reference page."""
+
+from qkv.config.base import Config, Kinds
+from qkv.config.dump import dump_config
+from qkv.config.load import load_config, validate
+from qkv.config.overrides import apply_overrides
+from qkv.config.parse import Document
+from qkv.config.periods import Period
+from qkv.config.reference import reference_page, schema
+from qkv.config.yaml import read_yaml, write_yaml
+
+__all__ = [
+    "Config",
+    "Document",
+    "Kinds",
+    "Period",
+    "apply_overrides",
+    "dump_config",
+    "load_config",
+    "read_yaml",
+    "reference_page",
+    "schema",
+    "validate",
+    "write_yaml",
+]

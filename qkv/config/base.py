@@ -1,0 +1,131 @@
+"""The base class of every configuration, and unions chosen by `kind:`.
+
+Each component's config stands in the component's file, above the class that it builds. A second kind
+of something is a new file and one registration:
+
+    class PositionsConfig(Config): ...
+    positions = Kinds[PositionsConfig]("positions")
+
+    @positions.register
+    class Learned(PositionsConfig):
+        kind: Literal["learned"] = "learned"
+
+    AnyPositions = Annotated[PositionsConfig, positions]      # the type of a field
+"""
+
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+WRONG_SCALAR = "wrong_scalar"
+
+
+class Config(BaseModel):
+    """Frozen, typed, and deaf to nothing: an unknown key is an error. A field's docstring is its description."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        validate_default=True,
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        _classes.append(weakref.ref(cls))
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_guessing(cls, value: Any, info: ValidationInfo) -> Any:
+        """`true` is not the number 1, and the text "no" is not false; `1e4` is the whole number 10000, though."""
+        if isinstance(value, str | int) and info.field_name is not None:
+            accepted = _scalars(cls.model_fields[info.field_name].annotation)
+            numbers_and_truth = bool(accepted) and accepted <= {int, float, bool}
+            if numbers_and_truth and not _is_one_of(value, accepted):
+                raise PydanticCustomError(WRONG_SCALAR, "is not of the type of this key")
+        return value
+
+
+_classes: list["weakref.ref[type[Config]]"] = []  # in the order of definition: what is inside comes first
+
+
+def _scalars(annotation: Any) -> set[Any]:
+    """The types in an annotation such as `Annotated[int, ...] | None`, without None."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _scalars(args[0])
+    if origin in (Union, types.UnionType):
+        return set[Any]().union(*map(_scalars, args))
+    if origin is Literal:
+        return {type(arg) for arg in args}
+    return set() if annotation in (None, types.NoneType) else {annotation}
+
+
+def _is_one_of(value: str | int, accepted: set[Any]) -> bool:
+    if isinstance(value, bool):
+        return bool in accepted
+    return isinstance(value, int) and bool(accepted & {int, float})
+
+
+C = TypeVar("C", bound=Config)
+T = TypeVar("T", bound=Config)
+
+
+class Kinds(Generic[C]):
+    """The registered kinds of one component; as metadata of `Annotated` it makes a field a union by `kind`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._configs: dict[str, type[C]] = {}
+        self._used = False
+
+    def register(self, config: type[T]) -> type[T]:
+        """Decorator for a config class with a field `kind: Literal["..."] = "..."`; works at any time."""
+        kind = config.model_fields["kind"].default
+        if kind in self._configs:
+            raise ValueError(f"{self.name}: kind {kind!r} is registered twice")
+        self._configs[kind] = cast(type[C], config)
+        if self._used:
+            _rebuild()
+        return config
+
+    def __iter__(self) -> Iterator[type[C]]:
+        return iter(self._configs.values())
+
+    def __getitem__(self, kind: str) -> type[C]:
+        return self._configs[kind]
+
+    def names(self) -> list[str]:
+        return list(self._configs)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if not self._configs:
+            raise TypeError(f"{self.name}: no kind is registered; import the files of the kinds before this field")
+        self._used = True
+        choices = {kind: handler.generate_schema(config) for kind, config in self._configs.items()}
+        union = core_schema.tagged_union_schema(choices, discriminator="kind")
+        return core_schema.no_info_before_validator_function(_kind_from_word, union)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The union, or a bare word for a kind that needs nothing more."""
+        words = [kind for kind in self._configs if not any(f.is_required() for f in self[kind].model_fields.values())]
+        union = handler(core)
+        return {"anyOf": [union, {"enum": words}]} if words else union
+
+
+def _kind_from_word(value: Any) -> Any:
+    """`positions: learned` is short for `positions: {kind: learned}`."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def _rebuild() -> None:
+    """Let every class that was built before a late registration see the new kind."""
+    for config in filter(None, (reference() for reference in _classes)):
+        if config.__pydantic_complete__:
+            config.model_rebuild(force=True)

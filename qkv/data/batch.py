@@ -1,0 +1,91 @@
+"""The tensors of a batch, padded on the right.
+
+src     = ids </s>          tgt_in  = <s> ids
+tgt_out = ids </s>          tgt_weight = 1 on tgt_out, 0 on padding
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qkv.shapes import SrcIds, SrcKeep, TgtIds, TgtWeight
+from qkv.text.special import SpecialIds
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model is trained on in one pass."""
+
+    src: SrcIds
+    src_keep: SrcKeep
+    """True on tokens, False on padding."""
+    tgt_in: TgtIds
+    """What the decoder reads: `tgt_out` one step late."""
+    tgt_out: TgtIds
+    """What it is to say."""
+    tgt_weight: TgtWeight
+    pairs: list[int]
+    """Which pairs of the store these are, for diagnosis."""
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """Tokens of `tgt_out`, end tokens included."""
+        return int((self.tgt_weight > 0).sum())
+
+    @property
+    def padding(self) -> float:
+        """The fraction of positions of both sides that is padding."""
+        positions = self.src.numel() + self.tgt_out.numel()
+        return 1 - (int(self.src_keep.sum()) + self.num_tgt_tokens) / max(positions, 1)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on `device`."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.pairs)
+
+    def split(self) -> tuple["Batch", "Batch"]:
+        """Two batches of half the rows, for when one is too much for the memory."""
+        if len(self) < 2:
+            raise ValueError("a batch of fewer than two pairs cannot be split")
+        middle = (len(self) + 1) // 2
+        first = self._each(lambda tensor: tensor[:middle], self.pairs[:middle])
+        return first, self._each(lambda tensor: tensor[middle:], self.pairs[middle:])
+
+    def _each(self, change: Callable[[Tensor], Tensor], pairs: list[int]) -> "Batch":
+        return Batch(
+            src=change(self.src),
+            src_keep=change(self.src_keep),
+            tgt_in=change(self.tgt_in),
+            tgt_out=change(self.tgt_out),
+            tgt_weight=change(self.tgt_weight),
+            pairs=pairs,
+        )
+
+
+def collate(
+    src_ids: Sequence[Sequence[int]],
+    tgt_ids: Sequence[Sequence[int]],
+    special_src: SpecialIds,
+    special_tgt: SpecialIds,
+    pairs: Sequence[int],
+) -> Batch:
+    """A batch from the ordinary ids of its pairs; the special ids are added here."""
+    src, src_keep = padded([[*ids, special_src.eos] for ids in src_ids], special_src.pad)
+    tgt_in, _ = padded([[special_tgt.bos, *ids] for ids in tgt_ids], special_tgt.pad)
+    tgt_out, tgt_keep = padded([[*ids, special_tgt.eos] for ids in tgt_ids], special_tgt.pad)
+    return Batch(src, src_keep, tgt_in, tgt_out, tgt_keep.float(), list(pairs))
+
+
+def padded(rows: list[list[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """The rows as one matrix, and where it is not padding. No rows give a matrix of shape [0, 1]."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    width = int(lengths.max(initial=1))
+    keep = np.arange(width) < lengths[:, None]
+    ids = np.full(keep.shape, pad, dtype=np.int64)
+    ids[keep] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows]) if rows else 0
+    return torch.from_numpy(ids), torch.from_numpy(keep)

@@ -1,0 +1,173 @@
+"""Corpora -> a `PairStore` folder, in one pass and bounded memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qkv.data.lines import Policy, ReadCounts
+from qkv.data.readers import CorpusConfig, RawPair
+from qkv.data.store import (
+    INDEX,
+    INDEX_FILE,
+    LENGTH,
+    SRC_LEN_FILE,
+    TEXT_FILE,
+    TGT_LEN_FILE,
+    CorpusRange,
+    Limits,
+    StoreReport,
+    write_about,
+)
+from qkv.errors import DataError
+from qkv.files import new_folder
+from qkv.text.folder import TokenizerPair
+
+Progress = Callable[[int, int | None], None]
+"""Called now and then with (pairs done, pairs in all if known)."""
+Keep = Callable[[RawPair], bool]
+"""Which pairs belong to this part of a hold-out."""
+
+CHUNK_PAIRS = 4096
+CHUNK_CHARACTERS = 4_000_000
+
+
+def build_store(
+    folder: Path,
+    corpora: Sequence[CorpusConfig],
+    root: Path,
+    invalid: Policy,
+    limits: Limits,
+    tokenizers: TokenizerPair,
+    progress: Progress | None = None,
+    keep: Keep | None = None,
+    about: dict[str, Any] | None = None,
+) -> StoreReport:
+    """Stream the usable pairs of `corpora` into a new store at `folder`; `about` is added to its manifest.
+
+    A store already there is replaced when the new one is complete. No usable pair at all is a DataError.
+    """
+    counts, ranges = ReadCounts(), []
+    with new_folder(folder, {"kind": "pairs", **(about or {})}) as temporary:
+        with _Writer(temporary, limits, tokenizers) as writer:
+            for corpus in corpora:
+                start = writer.kept
+                for chunk in _chunks(writer.select(corpus.read(root, invalid, counts), keep)):
+                    writer.add(chunk)
+                    if progress is not None:
+                        progress(counts.read, None)
+                ranges.append(CorpusRange(start, writer.kept, corpus.weight))
+        report = writer.report(counts)
+        if report.kept == 0:
+            names = ", ".join(str(root / path) for corpus in corpora for path in corpus.files().values())
+            raise DataError(f"{names}: 0 usable pairs ({'; '.join(report.lines())})")
+        write_about(temporary, ranges, limits, report)
+    return report
+
+
+def _chunks(pairs: Iterable[RawPair]) -> Iterator[list[RawPair]]:
+    """Lists of pairs, bounded in number and in characters."""
+    chunk: list[RawPair] = []
+    characters = 0
+    for pair in pairs:
+        chunk.append(pair)
+        characters += len(pair.src) + len(pair.tgt)
+        if len(chunk) == CHUNK_PAIRS or characters > CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+@dataclass
+class _Side:
+    """Running totals of one side."""
+
+    limit: int
+    unknown_id: int
+    tokens: int = 0
+    unknown: int = 0
+
+    def count(self, ids: Sequence[int]) -> None:
+        self.tokens += len(ids) + 1
+        self.unknown += ids.count(self.unknown_id)
+
+
+class _Writer:
+    """Appends usable pairs to the files of a store and counts the others."""
+
+    def __init__(self, folder: Path, limits: Limits, tokenizers: TokenizerPair) -> None:
+        self.tokenizers = tokenizers
+        self.src = _Side(limits.max_src, tokenizers.src.special.unk)
+        self.tgt = _Side(limits.max_tgt, tokenizers.tgt.special.unk)
+        self.kept = self.empty = self.too_long = self.held_out = self.position = 0
+        self._stack = ExitStack()
+        names = (TEXT_FILE, INDEX_FILE, SRC_LEN_FILE, TGT_LEN_FILE)
+        self._text, self._index, self._src_len, self._tgt_len = (
+            self._stack.enter_context((folder / name).open("wb")) for name in names
+        )
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def select(self, pairs: Iterable[RawPair], keep: Keep | None) -> Iterator[RawPair]:
+        """The pairs of this part that have something on both sides."""
+        for pair in pairs:
+            if not pair.src.strip() or not pair.tgt.strip():
+                self.empty += 1
+            elif keep is not None and not keep(pair):
+                self.held_out += 1
+            else:
+                yield pair
+
+    def add(self, pairs: list[RawPair]) -> None:
+        src_ids = self.tokenizers.src.encode_batch([pair.src for pair in pairs])
+        tgt_ids = self.tokenizers.tgt.encode_batch([pair.tgt for pair in pairs])
+        texts: list[bytes] = []
+        index, src_len, tgt_len = [], [], []
+        for pair, src, tgt in zip(pairs, src_ids, tgt_ids, strict=True):
+            if not self._usable(src, tgt):
+                continue
+            src_text, tgt_text = pair.src.encode(), pair.tgt.encode()
+            index.append((self.position, len(src_text), len(tgt_text)))
+            self.position += len(src_text) + len(tgt_text)
+            texts += (src_text, tgt_text)
+            src_len.append(len(src) + 1)
+            tgt_len.append(len(tgt) + 1)
+        self.kept += len(index)
+        self._text.write(b"".join(texts))
+        self._index.write(np.array(index, dtype=INDEX).tobytes())
+        self._src_len.write(np.array(src_len, dtype=LENGTH).tobytes())
+        self._tgt_len.write(np.array(tgt_len, dtype=LENGTH).tobytes())
+
+    def _usable(self, src: list[int], tgt: list[int]) -> bool:
+        if not src or not tgt:
+            self.empty += 1
+            return False
+        if len(src) >= self.src.limit or len(tgt) >= self.tgt.limit:
+            self.too_long += 1
+            return False
+        self.src.count(src)
+        self.tgt.count(tgt)
+        return True
+
+    def report(self, counts: ReadCounts) -> StoreReport:
+        return StoreReport(
+            read=counts.read,
+            kept=self.kept,
+            empty=self.empty,
+            too_long=self.too_long,
+            invalid=counts.invalid,
+            held_out=self.held_out,
+            replaced=counts.replaced,
+            src_tokens=self.src.tokens,
+            tgt_tokens=self.tgt.tokens,
+            src_unknown=self.src.unknown,
+            tgt_unknown=self.tgt.unknown,
+        )

@@ -1,0 +1,174 @@
+"""Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.build import Progress
+from qkv.data.config import BatchConfig
+from qkv.data.order import Budget, epoch_plan
+from qkv.data.parts import text_hash
+from qkv.data.store import Lengths, PairStore, StoreReport
+from qkv.text.folder import TokenizerPair
+
+QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "99%": 0.99, "max": 1.0}
+SAMPLES = 5
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """What one part holds. Lengths are tokens, end token included."""
+
+    store: StoreReport
+    src_lengths: dict[str, int]
+    tgt_lengths: dict[str, int]
+    src_unknown: float
+    """Unknown tokens as a fraction of all source tokens, end tokens left out."""
+    tgt_unknown: float
+    duplicates: int
+    """Pairs that stand there already, both sides equal."""
+    copies: int
+    """Pairs whose target is their source."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Pairs of a part that train has too: with both sides equal, or with the same source."""
+
+    pairs: int
+    sources: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair of train as the model will see it."""
+
+    pair: int
+    src: list[str]
+    tgt: list[str]
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What `check_data` found."""
+
+    parts: dict[str, PartReport]
+    overlaps: dict[str, Overlap]
+    """By the name of the part that is compared with train."""
+    batches: int
+    """Batches of an epoch of train."""
+    padding: float
+    """The fraction of their positions that is padding."""
+    samples: list[Sample]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """For people."""
+        lines = [line for name, part in self.parts.items() for line in _render_part(name, part)]
+        for name, overlap in self.overlaps.items():
+            total = self.parts[name].store.kept
+            lines.append(
+                f"{name} and train: {overlap.pairs:,} of {total:,} pairs of {name} are in train, "
+                f"{overlap.sources:,} with the same source"
+            )
+        lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
+        for sample in self.samples:
+            lines += [f"  {sample.pair}", f"    src {' '.join(sample.src)}", f"    tgt {' '.join(sample.tgt)}"]
+        return "\n".join(lines) + "\n"
+
+
+def check_data(
+    stores: Mapping[str, PairStore],
+    tokenizers: TokenizerPair,
+    batch: BatchConfig,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> DataReport:
+    """Look at prepared data: `train`, and maybe `dev` and `test`. Texts are compared by their 64-bit hashes."""
+    total, done = sum(len(store) for store in stores.values()), 0
+    parts, hashes = {}, {}
+    for name, store in stores.items():
+        parts[name], hashes[name] = _check_part(store, done, total, progress)
+        done += len(store)
+    train = stores["train"]
+    budget = Budget(batch.tokens, batch.pairs)
+    plan = epoch_plan(train.src_len, train.tgt_len, train.ranges, seed, 0, budget)
+    return DataReport(
+        parts=parts,
+        overlaps={name: _overlap(hashes[name], hashes["train"]) for name in stores if name != "train"},
+        batches=len(plan),
+        padding=plan.padding(train.src_len, train.tgt_len),
+        samples=_samples(train, tokenizers),
+    )
+
+
+def _check_part(
+    store: PairStore, before: int, total: int, progress: Progress | None
+) -> tuple[PartReport, tuple[Hashes, Hashes]]:
+    """The report on a part, and the hashes of its sources and of its pairs."""
+    sources, pairs = np.empty(len(store), np.uint64), np.empty(len(store), np.uint64)
+    copies = done = 0
+    for chunk in store.chunks():
+        for src, tgt in chunk:
+            sources[done] = text_hash(src)
+            # A text may hold a tab or a newline, but never NUL: the two sides cannot run into each other.
+            pairs[done] = text_hash(f"{src}\0{tgt}")
+            copies += src == tgt
+            done += 1
+        if progress is not None:
+            progress(before + done, total)
+    counts = store.report
+    report = PartReport(
+        store=counts,
+        src_lengths=_quantiles(store.src_len),
+        tgt_lengths=_quantiles(store.tgt_len),
+        src_unknown=counts.src_unknown / (counts.src_tokens - counts.kept),
+        tgt_unknown=counts.tgt_unknown / (counts.tgt_tokens - counts.kept),
+        duplicates=len(pairs) - len(np.unique(pairs)),
+        copies=copies,
+    )
+    return report, (sources, pairs)
+
+
+def _quantiles(lengths: Lengths) -> dict[str, int]:
+    values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
+    return {name: int(value) for name, value in zip(QUANTILES, values, strict=True)}
+
+
+def _overlap(part: tuple[Hashes, Hashes], train: tuple[Hashes, Hashes]) -> Overlap:
+    sources, pairs = (int(np.isin(ours, theirs).sum()) for ours, theirs in zip(part, train, strict=True))
+    return Overlap(pairs=pairs, sources=sources)
+
+
+def _samples(store: PairStore, tokenizers: TokenizerPair) -> list[Sample]:
+    """Pairs at even distances through the store."""
+    places = np.unique(np.linspace(0, len(store) - 1, SAMPLES).astype(np.int64))
+    src, tgt = tokenizers.src, tokenizers.tgt
+    return [
+        Sample(
+            pair=int(place),
+            src=src.tokens([*src.encode(src_text), src.special.eos]),
+            tgt=tgt.tokens([*tgt.encode(tgt_text), tgt.special.eos]),
+        )
+        for place, (src_text, tgt_text) in zip(places, store.read(places), strict=True)
+    ]
+
+
+def _render_part(name: str, part: PartReport) -> list[str]:
+    heading, *dropped = part.store.lines()
+    lines = [f"{name}: {heading}", *(f"  {line}" for line in dropped)]
+    for side, lengths, unknown in (
+        ("src", part.src_lengths, part.src_unknown),
+        ("tgt", part.tgt_lengths, part.tgt_unknown),
+    ):
+        spread = ", ".join(f"{quantile} {value}" for quantile, value in lengths.items())
+        lines.append(f"  {side} tokens: {spread}; {unknown:.2%} unknown")
+    lines += [f"  {part.duplicates:,} exact duplicates, {part.copies:,} pairs with target = source", ""]
+    return lines

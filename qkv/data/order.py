@@ -1,0 +1,133 @@
+"""The order of an epoch: a pure function of (lengths, weights, seed, epoch, budget).
+
+Nothing is drawn while training, so resuming in the middle of an epoch is random access by a number, and the plan
+is the same for every world size. Pairs are shuffled, sorted by length, cut into batches, and the batches
+shuffled. Permutations are the order of raw random keys: they need only numpy's bit streams, which never change,
+and not its shuffling, which may.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.store import CorpusRange, Lengths
+from qkv.errors import UsageError
+
+Indices = npt.NDArray[np.integer[Any]]
+MAX_SORTED_LENGTH = (1 << 15) - 1
+"""Pairs longer than this are sorted as if they had this length: only their padding suffers."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """rows x max(longest source, longest target) <= tokens, and rows <= pairs."""
+
+    tokens: int
+    pairs: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """The batches of an epoch: batch i is `rows[bounds[p] : bounds[p + 1]]` with p = `shuffled[i]`."""
+
+    rows: Indices
+    bounds: Indices
+    shuffled: Indices
+
+    def __len__(self) -> int:
+        return len(self.shuffled)
+
+    def batch(self, index: int) -> Indices:
+        """The pairs of batch `index`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"batch {index} of {len(self)}")
+        place = int(self.shuffled[index])
+        return self.rows[int(self.bounds[place]) : int(self.bounds[place + 1])]
+
+    def padding(self, src_len: Lengths, tgt_len: Lengths) -> float:
+        """The fraction of all positions of both sides that is padding."""
+        starts, rows = self.bounds[:-1], np.diff(self.bounds)
+        real = padded = 0
+        for lengths in (src_len[self.rows], tgt_len[self.rows]):
+            real += int(lengths.sum(dtype=np.int64))
+            padded += int((np.maximum.reduceat(lengths, starts).astype(np.int64) * rows).sum())
+        return 1 - real / padded
+
+
+def epoch_plan(
+    src_len: Lengths, tgt_len: Lengths, ranges: Sequence[CorpusRange], seed: int, epoch: int, budget: Budget
+) -> BatchPlan:
+    """The batches of `epoch` (counted from 0)."""
+    rows = _chosen(ranges, seed, epoch)
+    longest = np.maximum(src_len, tgt_len)[rows]
+    if longest.size and int(longest.max()) > budget.tokens:
+        raise UsageError(
+            f"batch.tokens is {budget.tokens}, but the longest pair has {int(longest.max())} tokens; raise "
+            "batch.tokens, or lower data.max_src_tokens and data.max_tgt_tokens"
+        )
+    bits = _bits(seed, epoch, 0)
+    order = _length_order(src_len[rows], tgt_len[rows], bits)
+    bounds = _cut(longest[order], budget)
+    shuffled = _permutation(len(bounds) - 1, bits)
+    return BatchPlan(rows[order], bounds, shuffled)
+
+
+def share(indices: Indices, rank: int, world: int) -> Indices:
+    """The rows of a batch that rank `rank` of `world` takes; may be empty when there are fewer rows than ranks."""
+    return indices[rank::world]
+
+
+def _bits(*key: int) -> np.random.PCG64:
+    return np.random.PCG64(np.random.SeedSequence(key))
+
+
+def _permutation(size: int, bits: np.random.PCG64) -> Indices:
+    return np.argsort(bits.random_raw(size), kind="stable")
+
+
+def _chosen(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:
+    """Every pair floor(weight) times; for the rest of the weight a window that moves on by its size each epoch
+    over a fixed permutation, so that all pairs get their turn.
+    """
+    kind = np.dtype(np.uint32 if max(r.stop for r in ranges) < 2**32 else np.int64)
+    parts: list[Indices] = []
+    for number, (start, stop, weight) in enumerate(ranges):
+        whole, size = int(weight), stop - start
+        parts += [np.arange(start, stop, dtype=kind)] * whole
+        part = min(size, max(1, round((weight - whole) * size))) if weight > whole else 0
+        if part:
+            window = (np.arange(part) + epoch * part) % size
+            parts.append((start + _permutation(size, _bits(seed, number, 1))[window]).astype(kind))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _length_order(src_len: Lengths, tgt_len: Lengths, bits: np.random.PCG64) -> Indices:
+    """Sort by the longer side; then by source minus target length, plus up to two tokens at random.
+
+    The second key goes up and down in turn, so that neighbours across a change of the first are alike too. Its
+    noise mixes the batches of different epochs. Both keys and the tie-breaking bits are one 64-bit number:
+    15 bits of length, then 48 bits of difference in fixed point (31 bits of fraction).
+    """
+    src = np.minimum(src_len, MAX_SORTED_LENGTH).astype(np.int64)
+    tgt = np.minimum(tgt_len, MAX_SORTED_LENGTH).astype(np.int64)
+    second = (src - tgt + MAX_SORTED_LENGTH) << 31
+    second += (bits.random_raw(len(src)) >> np.uint64(32)).view(np.int64)
+    first = np.maximum(src, tgt)
+    odd = (first & 1).astype(bool)
+    second[odd] = (1 << 48) - 1 - second[odd]
+    second += first << 48
+    return np.argsort(second, kind="stable")
+
+
+def _cut(longest: Lengths, budget: Budget) -> Indices:
+    """Bounds of consecutive batches, each as large as the budget allows."""
+    bounds = [0]
+    while (start := bounds[-1]) < len(longest):
+        most = budget.tokens // int(longest[start])
+        window = longest[start : start + min(most, budget.pairs or most)].astype(np.int64)
+        positions = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
+        bounds.append(start + int(np.searchsorted(positions, budget.tokens, side="right")))
+    return np.array(bounds, dtype=np.int64)

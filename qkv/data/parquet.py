@@ -1,0 +1,52 @@
+"""Two columns of a Parquet file as raw bytes, row by row, in bounded memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import DataError, UsageError
+
+ROWS_AT_A_TIME = 8192
+
+
+def parquet_rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
+    """The values of columns `src` and `tgt`; bytes, because Parquet does not check that strings are UTF-8."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError("Parquet files need pyarrow; install it with: pip install 'qkv[parquet]'") from error
+    row = 0
+    try:
+        with path.open("rb") as file, parquet.ParquetFile(file) as table:
+            _check_columns(table.schema_arrow, path, (src, tgt), pyarrow)
+            for batch in table.iter_batches(batch_size=ROWS_AT_A_TIME, columns=sorted({src, tgt}), use_threads=False):
+                values = [batch.column(name).cast(pyarrow.large_binary()).to_pylist() for name in (src, tgt)]
+                for pair in zip(*values, strict=True):
+                    row += 1
+                    if None in pair:
+                        name = src if pair[0] is None else tgt
+                        raise DataError(f"{path}:{row}: column {name!r} is null in this row; remove or fill the row")
+                    yield pair
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{path}: is not a whole Parquet file ({_first_line(error)}); write it again") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or _first_line(error)})") from error
+
+
+def _check_columns(schema: Any, path: Path, names: tuple[str, str], pyarrow: Any) -> None:
+    types = pyarrow.types
+    for name in names:
+        if schema.names.count(name) != 1:
+            there = ", ".join(repr(column) for column in schema.names) or "none"
+            raise DataError(f"{path}: has no single column {name!r}; its columns are {there}")
+        kind = schema.field(name).type
+        value = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_string(value) or types.is_large_string(value)):
+            raise DataError(f"{path}: column {name!r} holds {kind}, not strings; convert it")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

@@ -1,0 +1,103 @@
+"""Train, dev and test: which corpora each reads, and which pairs of a hold-out it takes."""
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from qkv.data.build import Keep, Progress
+from qkv.data.config import DataConfig
+from qkv.data.lines import Policy, ReadCounts
+from qkv.data.readers import CorpusConfig, RawPair
+from qkv.errors import DataError, UsageError
+
+PROGRESS_EVERY = 100_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """The pairs of `corpora` that `keep` accepts (None: all)."""
+
+    corpora: tuple[CorpusConfig, ...]
+    root: Path
+    invalid: Policy
+    keep: Keep | None = None
+
+    def texts(self, side: Literal["src", "tgt"]) -> Iterator[str]:
+        """The texts of one side, to train a tokenizer on."""
+        for corpus in self.corpora:
+            for pair in corpus.read(self.root, self.invalid, ReadCounts()):
+                if self.keep is None or self.keep(pair):
+                    yield pair.src if side == "src" else pair.tgt
+
+
+def data_parts(data: DataConfig, progress: Progress | None = None) -> dict[str, Part]:
+    """The parts that `data` has, by name (`train`, `dev`, `test`), after checking that every file is there."""
+    named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test)}
+    for name, corpora in named.items():
+        _require_files(name, corpora, data.root)
+    parts = {name: Part(corpora, data.root, data.invalid_utf8) for name, corpora in named.items() if corpora}
+    if data.holdout is not None:
+        sources = choose_holdout(data.train, data.root, data.invalid_utf8, data.holdout, progress)
+        once = tuple(corpus.model_copy(update={"weight": 1.0}) for corpus in data.train)
+        parts["train"] = replace(parts["train"], keep=lambda pair: _source(pair) not in sources)
+        parts["dev"] = replace(parts["train"], corpora=once, keep=lambda pair: _source(pair) in sources)
+    return parts
+
+
+def choose_holdout(
+    corpora: Sequence[CorpusConfig], root: Path, invalid: Policy, pairs: int, progress: Progress | None = None
+) -> frozenset[int]:
+    """Hashes of sources that have `pairs` pairs together, lowest hash first: a choice that adding data hardly moves.
+
+    A source with more pairs than are still wanted is passed over, so the number is exact if that is possible.
+    Empty pairs do not count; the length limits, which need a tokenizer, come later.
+    """
+    hashes = array("Q")
+    for corpus in corpora:
+        for pair in corpus.read(root, invalid, ReadCounts()):
+            if pair.src.strip() and pair.tgt.strip():
+                hashes.append(_source(pair))
+                if progress is not None and len(hashes) % PROGRESS_EVERY == 0:
+                    progress(len(hashes), None)
+    if pairs >= len(hashes):
+        raise UsageError(f"data.holdout is {pairs:,}, but data.train has {len(hashes):,} pairs; leave some to train on")
+    chosen, wanted = set(), pairs
+    sources, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+    for source, count in zip(sources, counts, strict=True):
+        if count <= wanted:
+            chosen.add(int(source))
+            wanted -= int(count)
+        if wanted == 0:
+            break
+    if not chosen or len(chosen) == len(sources):
+        raise UsageError("data.holdout: the pairs of train share too few sources to hold some out; give data.dev")
+    return frozenset(chosen)
+
+
+def text_hash(text: str) -> int:
+    """64 bits that depend on nothing but the text."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _source(pair: RawPair) -> int:
+    return text_hash(pair.src.strip())
+
+
+def _only(corpus: CorpusConfig | None) -> tuple[CorpusConfig, ...]:
+    """Dev and test are gone through once, whatever their weight."""
+    return () if corpus is None else (corpus.model_copy(update={"weight": 1.0}),)
+
+
+def _require_files(name: str, corpora: Sequence[CorpusConfig], root: Path) -> None:
+    for number, corpus in enumerate(corpora):
+        place = f"data.{name}.{number}" if len(corpora) > 1 else f"data.{name}"
+        for key, path in corpus.files().items():
+            if not (root / path).exists():
+                raise DataError(f"{root / path}: no such file; correct {place}.{key} or data.root")
+            if (root / path).is_dir():
+                raise DataError(f"{root / path}: is a folder, not a file; correct {place}.{key}")

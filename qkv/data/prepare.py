@@ -1,0 +1,65 @@
+"""From a configuration to open stores; a store that is up to date is not built again."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from qkv.data.build import Progress, build_store
+from qkv.data.config import DataConfig
+from qkv.data.parts import Part
+from qkv.data.store import PairStore
+from qkv.errors import CorruptFolder
+from qkv.files import read_manifest
+from qkv.text.folder import TokenizerPair
+from qkv.text.tokenizer import fingerprint
+
+STORE_FORMAT = 1
+
+
+def prepare_data(
+    data: DataConfig,
+    parts: dict[str, Part],
+    tokenizers: TokenizerPair,
+    folder: Path,
+    progress: Progress | None = None,
+) -> dict[str, PairStore]:
+    """The stores of `parts`, each in the subfolder of its name, built where the inputs have changed."""
+    stores = {}
+    for name, part in parts.items():
+        inputs = _inputs(data, part, tokenizers)
+        if not _up_to_date(folder / name, inputs):
+            build_store(
+                folder / name,
+                part.corpora,
+                part.root,
+                part.invalid,
+                data.limits,
+                tokenizers,
+                progress,
+                part.keep,
+                {"inputs": inputs},
+            )
+        stores[name] = PairStore.open(folder / name)
+    return stores
+
+
+def _inputs(data: DataConfig, part: Part, tokenizers: TokenizerPair) -> str:
+    """A hash of all that decides what is in a store; files go in by size and time of change."""
+    files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
+    inputs = {
+        "format": STORE_FORMAT,
+        "corpora": [corpus.model_dump(mode="json") for corpus in part.corpora],
+        "files": [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files],
+        "invalid": part.invalid,
+        "limits": (data.max_src_tokens, data.max_tgt_tokens),
+        "holdout": data.holdout if part.keep is not None else None,
+        "tokenizers": (fingerprint(tokenizers.src), fingerprint(tokenizers.tgt)),
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _up_to_date(folder: Path, inputs: str) -> bool:
+    try:
+        return read_manifest(folder).get("inputs") == inputs and bool(len(PairStore.open(folder)))
+    except CorruptFolder:
+        return False

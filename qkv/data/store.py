@@ -1,0 +1,156 @@
+"""The prepared corpus on disk, so that data larger than memory trains in bounded memory.
+
+`text.bin` holds source and target of pair after pair, `index.bin` where each begins, `src_len.bin` and
+`tgt_len.bin` the token counts (end token included), `store.json` the corpora and the report. Only the lengths
+are kept in memory. Texts are read with `pread`, not mapped: mapped pages would count as resident memory.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.errors import CorruptFolder
+from qkv.files import MANIFEST, read_manifest, verify_folder
+
+INDEX = np.dtype([("start", "<u8"), ("src", "<u4"), ("tgt", "<u4")])
+"""Where a pair begins in `text.bin`, and how many bytes its source and its target have."""
+LENGTH = np.dtype("<u4")
+TEXT_FILE, INDEX_FILE, ABOUT_FILE = "text.bin", "index.bin", "store.json"
+SRC_LEN_FILE, TGT_LEN_FILE = "src_len.bin", "tgt_len.bin"
+
+Lengths = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most tokens of a side, its end token included."""
+
+    max_src: int
+    max_tgt: int
+
+
+class CorpusRange(NamedTuple):
+    """Pairs `start` to `stop` come from one corpus, which counts `weight` times an epoch."""
+
+    start: int
+    stop: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """What became of the pairs of the corpora: read = kept + empty + too_long + invalid + held_out."""
+
+    read: int
+    kept: int
+    empty: int
+    too_long: int
+    invalid: int
+    """Dropped for invalid UTF-8."""
+    held_out: int
+    """Left to the other part of a hold-out."""
+    replaced: int
+    """Texts with U+FFFD put in for invalid bytes."""
+    src_tokens: int
+    """Of the pairs kept, end tokens included."""
+    tgt_tokens: int
+    src_unknown: int
+    tgt_unknown: int
+
+    def lines(self) -> list[str]:
+        """For people: the counts that are not zero."""
+        counts = [
+            (self.empty, "dropped: a side is empty"),
+            (self.too_long, "dropped: longer than data.max_src_tokens or data.max_tgt_tokens"),
+            (self.invalid, "dropped: invalid UTF-8"),
+            (self.held_out, "left to the other part of the hold-out"),
+            (self.replaced, "texts with invalid UTF-8 replaced by U+FFFD"),
+        ]
+        return [f"{self.kept:,} of {self.read:,} pairs kept"] + [f"{n:,} {what}" for n, what in counts if n]
+
+
+class PairStore:
+    """A prepared corpus, open for reading. Reading is thread-safe: it moves no file position."""
+
+    def __init__(self, folder: Path, about: dict[str, Any], fingerprint: str) -> None:
+        self.folder = folder
+        self.fingerprint = fingerprint
+        """SHA-256 of the content: pairs, lengths, corpora and weights."""
+        self.ranges = [CorpusRange(*values) for values in about["ranges"]]
+        self.limits = Limits(**about["limits"])
+        self.report = StoreReport(**about["report"])
+        self.src_len: Lengths = np.fromfile(folder / SRC_LEN_FILE, dtype=LENGTH)
+        self.tgt_len: Lengths = np.fromfile(folder / TGT_LEN_FILE, dtype=LENGTH)
+        self._text = os.open(folder / TEXT_FILE, os.O_RDONLY)
+        self._index = os.open(folder / INDEX_FILE, os.O_RDONLY)
+        weakref.finalize(self, _close, (self._text, self._index))
+
+    @classmethod
+    def open(cls, folder: Path) -> "PairStore":
+        """Open a store that `build_store` wrote; checks sizes only, see `verify`."""
+        manifest = read_manifest(folder)
+        for name, expected in manifest["files"].items():
+            path = folder / name
+            if not path.is_file() or path.stat().st_size != expected["size"]:
+                raise CorruptFolder(f"{path}: is missing or has changed; delete {folder} and prepare the data again")
+        if ABOUT_FILE not in manifest["files"]:
+            raise CorruptFolder(f"{folder / MANIFEST}: is not the manifest of prepared data")
+        about = json.loads((folder / ABOUT_FILE).read_text(encoding="utf-8"))
+        return cls(folder, about, hashlib.sha256(json.dumps(manifest["files"], sort_keys=True).encode()).hexdigest())
+
+    def verify(self) -> None:
+        """Compare every byte with the manifest; raises CorruptFolder."""
+        verify_folder(self.folder)
+
+    def __len__(self) -> int:
+        return len(self.src_len)
+
+    def read(self, indices: npt.NDArray[np.integer[Any]] | Sequence[int]) -> list[tuple[str, str]]:
+        """The pairs `indices`, in that order."""
+        texts = []
+        for index in np.asarray(indices).tolist():
+            if not 0 <= index < len(self):
+                raise IndexError(f"pair {index} of {len(self)}")
+            start, src, tgt = struct.unpack("<QII", self._pread(self._index, INDEX.itemsize, index * INDEX.itemsize))
+            both = self._pread(self._text, src + tgt, start)
+            texts.append((both[:src].decode(), both[src:].decode()))
+        return texts
+
+    def chunks(self, size: int = 4096) -> Iterator[list[tuple[str, str]]]:
+        """All pairs in order, `size` at a time: two reads a chunk."""
+        for first in range(0, len(self), size):
+            count = min(size, len(self) - first)
+            raw = self._pread(self._index, count * INDEX.itemsize, first * INDEX.itemsize)
+            index = np.frombuffer(raw, dtype=INDEX)
+            base, at = int(index["start"][0]), 0
+            text = self._pread(self._text, int(index["src"].sum() + index["tgt"].sum()), base)
+            pairs = []
+            for src, tgt in zip(index["src"].tolist(), index["tgt"].tolist(), strict=True):
+                pairs.append((text[at : at + src].decode(), text[at + src : at + src + tgt].decode()))
+                at += src + tgt
+            yield pairs
+
+    def _pread(self, descriptor: int, size: int, offset: int) -> bytes:
+        data = os.pread(descriptor, size, offset)
+        if len(data) != size:
+            raise CorruptFolder(f"{self.folder}: ends too early; delete it and prepare the data again")
+        return data
+
+
+def _close(descriptors: tuple[int, ...]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def write_about(folder: Path, ranges: Sequence[CorpusRange], limits: Limits, report: StoreReport) -> None:
+    about = {"ranges": ranges, "limits": asdict(limits), "report": asdict(report)}
+    (folder / ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

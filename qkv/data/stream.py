@@ -1,0 +1,62 @@
+"""Any batch of any epoch by its number, so that resuming in the middle needs no replay."""
+
+import random
+
+from qkv.data.batch import Batch, collate
+from qkv.data.config import BatchConfig
+from qkv.data.order import BatchPlan, Budget, epoch_plan, share
+from qkv.data.store import PairStore
+from qkv.text.folder import TokenizerPair
+from qkv.text.tokenizer import Tokenizer
+
+
+class BatchStream:
+    """The batches of a store. `sampling` segments every text anew each epoch, as the tokenizers are configured."""
+
+    def __init__(
+        self, store: PairStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
+    ) -> None:
+        self.store = store
+        self.tokenizers = tokenizers
+        self.budget = Budget(batch.tokens, batch.pairs)
+        self.seed = seed
+        self.sampling = sampling
+        self._latest: tuple[int, BatchPlan] | None = None
+
+    def plan(self, epoch: int) -> BatchPlan:
+        """The batches of `epoch`; the plan of the latest one asked for is kept."""
+        latest = self._latest
+        if latest is None or latest[0] != epoch:
+            store = self.store
+            plan = epoch_plan(store.src_len, store.tgt_len, store.ranges, self.seed, epoch, self.budget)
+            self._latest = latest = (epoch, plan)
+        return latest[1]
+
+    def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> Batch:
+        """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
+        pairs = share(self.plan(epoch).batch(index), rank, world)
+        texts = self.store.read(pairs)
+        numbers: list[int] = pairs.tolist()
+        src, tgt = self.tokenizers.src, self.tokenizers.tgt
+        if self.sampling:
+            ids = [self._sampled(epoch, pair, *text) for pair, text in zip(numbers, texts, strict=True)]
+            src_ids, tgt_ids = [pair[0] for pair in ids], [pair[1] for pair in ids]
+        else:
+            src_ids = src.encode_batch([text[0] for text in texts])
+            tgt_ids = tgt.encode_batch([text[1] for text in texts])
+        return collate(src_ids, tgt_ids, src.special, tgt.special, numbers)
+
+    def _sampled(self, epoch: int, pair: int, src: str, tgt: str) -> tuple[list[int], list[int]]:
+        # Seeded by a string: Python hashes it with SHA-512, the same on every machine and version.
+        generator = random.Random(f"{self.seed} {epoch} {pair}")
+        limits = self.store.limits
+        return (
+            _sample_within(self.tokenizers.src, src, generator, limits.max_src),
+            _sample_within(self.tokenizers.tgt, tgt, generator, limits.max_tgt),
+        )
+
+
+def _sample_within(tokenizer: Tokenizer, text: str, generator: random.Random, limit: int) -> list[int]:
+    """A sampled segmentation; the usual one if the sample (with its end token) would be longer than the limit."""
+    ids = tokenizer.sample(text, generator)
+    return ids if len(ids) < limit else tokenizer.encode(text)

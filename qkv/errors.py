@@ -1,0 +1,21 @@
+"""What goes wrong, said to a person: one sentence with what, where and how to mend it."""
+
+
+class QkvError(Exception):
+    """A failure that is not a bug of qkv: the command line prints the message and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(QkvError):
+    """The command, its options or the configuration are wrong."""
+
+    exit_code = 2
+
+
+class DataError(QkvError):
+    """The user's files cannot be used as they are; the message starts with `file:line`."""
+
+
+class CorruptFolder(QkvError):
+    """A folder that qkv wrote is incomplete or has changed since."""

@@ -1,0 +1,1 @@
+"""How good the output is: BLEU, chrF, error rates of sequences and of their tokens."""

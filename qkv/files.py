@@ -1,0 +1,136 @@
+"""Folders that are whole or not there: written aside, checked by a manifest, renamed in one step.
+
+The manifest holds the size and SHA-256 of every file and is written last, so a folder without one, or
+with one that does not match, was interrupted or damaged and is never used.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import CorruptFolder, QkvError
+
+MANIFEST = "manifest.json"
+FORMAT_VERSION = 1
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Make a file or a folder's listing survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Replace `path` by `content`, or leave it as it was."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    data = content.encode() if isinstance(content, str) else content
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync(path.parent)
+
+
+@contextmanager
+def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
+    """Give a temporary folder to fill; on leaving, seal it with a manifest and rename it to `final`.
+
+    `about` is stored in the manifest. An exception inside removes the temporary folder. A folder
+    already at `final` is replaced only after the new one is complete.
+    """
+    temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        seal(temporary, about)
+        _swap_in(temporary, final)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise QkvError(f"{final}: cannot be written ({error.strerror}); nothing there was changed") from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def seal(folder: Path, about: dict[str, Any]) -> None:
+    """Write the manifest of a filled folder and sync everything to disk."""
+    files = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        path.chmod(0o644)
+        sync(path)
+        files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
+    manifest = {"format": FORMAT_VERSION, **about, "files": files}
+    write_atomic(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+    for path in [p for p in folder.rglob("*") if p.is_dir()] + [folder]:
+        sync(path)
+
+
+def _swap_in(temporary: Path, final: Path) -> None:
+    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards."""
+    old = final.with_name(final.name + ".old" + TEMPORARY_SUFFIX)
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    temporary.rename(final)
+    sync(final.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def verify_folder(folder: Path) -> dict[str, Any]:
+    """The manifest of `folder`, after checking every file against it; raises CorruptFolder."""
+    manifest = read_manifest(folder)
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise CorruptFolder(f"{path}: is missing; the folder is incomplete, use another copy")
+        if path.stat().st_size != expected["size"] or sha256_of(path) != expected["sha256"]:
+            raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
+    return manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise CorruptFolder(f"{folder}: no such folder")
+    if not path.is_file():
+        raise CorruptFolder(f"{folder}: has no {MANIFEST}; it was not written completely, or not by qkv")
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        names = list(manifest["files"])
+        version = int(manifest["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFolder(f"{path}: is not a manifest; use another copy of the folder") from error
+    if version > FORMAT_VERSION:
+        raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
+        raise CorruptFolder(f"{path}: names a file outside its folder")
+    return manifest
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove what interrupted writes left behind in `parent`, restoring a folder caught mid-swap."""
+    for path in sorted(parent.glob("*.old" + TEMPORARY_SUFFIX)):
+        final = path.with_name(path.name.removesuffix(".old" + TEMPORARY_SUFFIX))
+        if not final.exists():
+            path.rename(final)
+    for path in sorted(parent.glob("*" + TEMPORARY_SUFFIX)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""Noise on a model's inputs; never on its labels. `eligible` leaves out what must stay: BOS, EOS, padding.
+
+Lengths do not change, so inputs and labels stay aligned. The generator is given, so a run can be repeated.
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+Ids = Int[Tensor, "*shape"]
+Eligible = Bool[Tensor, "*shape"]
+
+
+def choose(eligible: Eligible, rate: float, generator: torch.Generator) -> Eligible:
+    """Each eligible position on its own, with probability `rate`."""
+    drawn = torch.rand(eligible.shape, generator=generator, device=eligible.device)
+    return eligible & (drawn < rate)
+
+
+def mask_tokens(ids: Ids, eligible: Eligible, rate: float, mask_id: int, generator: torch.Generator) -> Ids:
+    """x_t becomes the mask token with probability `rate`."""
+    return ids.masked_fill(choose(eligible, rate, generator), mask_id)
+
+
+def drop_tokens(ids: Ids, eligible: Eligible, rate: float, unk_id: int, generator: torch.Generator) -> Ids:
+    """Word dropout: x_t becomes the unknown token with probability `rate` (Bowman et al. 2016)."""
+    return ids.masked_fill(choose(eligible, rate, generator), unk_id)
+
+
+def replace_tokens(
+    ids: Ids, eligible: Eligible, rate: float, low_id: int, vocab_size: int, generator: torch.Generator
+) -> Ids:
+    """x_t becomes a token drawn evenly from low_id .. vocab_size - 1 with probability `rate`."""
+    chosen = choose(eligible, rate, generator)
+    drawn = torch.randint(low_id, vocab_size, ids.shape, generator=generator, device=ids.device, dtype=ids.dtype)
+    return torch.where(chosen, drawn, ids)
+
+
+def swap_tokens(
+    ids: Int[Tensor, "B T"], eligible: Bool[Tensor, "B T"], distance: int, generator: torch.Generator
+) -> Int[Tensor, "B T"]:
+    """A random permutation of the eligible tokens in which none moves more than `distance` places (Lample 2018).
+
+    Sort by rank + u with u drawn from [0, distance + 1).
+    """
+    rank = eligible.cumsum(dim=1)
+    shift = torch.rand(ids.shape, generator=generator, device=ids.device, dtype=torch.float64) * (distance + 1)
+    key = (rank + shift).masked_fill(~eligible, torch.inf)
+    source = key.argsort(dim=1, stable=True)
+    place = (~eligible).to(torch.uint8).argsort(dim=1, stable=True)
+    return torch.empty_like(ids).scatter_(1, place, ids.gather(1, source))

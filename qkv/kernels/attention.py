@@ -1,0 +1,112 @@
+"""The fast twin of `qkv.functional.attention.scaled_dot_product`: the context only, no weights kept for people.
+
+PyTorch's own kernel is the best one for long keys without dropout. For the short sentences of a small
+model, and wherever dropout acts on the weights, plain batched products are faster on a CPU, if the
+softmax never sees a row shorter than a vector register: there PyTorch computes it number by number, ten
+times slower. So short rows are filled up with keys that nobody may attend to.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from qkv.kernels.dropout import dropout_mask
+from qkv.shapes import Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
+
+SHORT = 32
+"""Up to this many keys the batched products won against PyTorch's kernel without dropout too."""
+VECTOR = 16
+"""Floats in the widest vector register."""
+
+
+def attention(
+    q: Heads,
+    k: KeyHeads,
+    v: ValueHeads,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+) -> ContextHeads:
+    """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
+    device = q.device.type
+    short = device == "cpu" and k.shape[2] <= SHORT and q.shape[2] > 1
+    if short or dropout > 0:
+        if torch.is_autocast_enabled(device):
+            low = torch.get_autocast_dtype(device)
+            q, k, v = q.to(low), k.to(low), v.to(low)
+        context: Tensor = _ShortAttention.apply(q, k, v, mask, bias, dropout)  # type: ignore[no-untyped-call]
+        return context
+    if bias is not None and mask is not None:
+        bias = bias.masked_fill(~mask, -torch.inf)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask if bias is None else bias.to(q.dtype))
+
+
+class _ShortAttention(torch.autograd.Function):
+    """The equation on contiguous [B·H, length, width] tensors, so that each product is one batched call."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, rate: float
+    ) -> Tensor:
+        batch, heads, queries, width = q.shape
+        ctx.num_keys, ctx.scale = k.shape[2], 1 / math.sqrt(width)
+        ctx.bias_shape = None if bias is None else bias.shape
+        q, k, v = _stack(q, queries), _stack(k, VECTOR), _stack(v, VECTOR)
+        scores = _wide(torch.bmm(q * ctx.scale, k.transpose(1, 2))).view(batch, heads, queries, -1)
+        additive = _additive(mask, bias, scores, ctx.num_keys)
+        weights = torch.softmax(scores if additive is None else scores.add_(additive), dim=-1)
+        if mask is not None and not (sees_a_key := mask.any(dim=-1, keepdim=True)).all():
+            weights.mul_(sees_a_key)
+        dropped = dropout_mask(weights, rate) if rate else None
+        context = torch.bmm(_apply(weights, dropped, v.dtype), v)
+        ctx.save_for_backward(q, k, v, weights, dropped)
+        return context.view(batch, heads, queries, -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, weights, dropped = ctx.saved_tensors
+        upstream = _stack(upstream, 1)
+        d_v = torch.bmm(_apply(weights, dropped, v.dtype).transpose(1, 2), upstream)
+        d_weights = _wide(torch.bmm(upstream, v.transpose(1, 2))).view_as(weights)
+        if dropped is not None:
+            d_weights.mul_(dropped)
+        d_scores = torch.ops.aten._softmax_backward_data(d_weights, weights, -1, weights.dtype)
+        d_bias = None
+        if ctx.needs_input_grad[4]:
+            d_bias = d_scores[..., : ctx.num_keys].sum_to_size(ctx.bias_shape)
+        narrow = (d_scores * ctx.scale).to(q.dtype).flatten(0, 1)
+        d_q, d_k = torch.bmm(narrow, k), torch.bmm(narrow.transpose(1, 2), q)
+        batch, heads, queries, keys = weights.shape
+        d_k, d_v = (x.view(batch, heads, keys, -1)[:, :, : ctx.num_keys] for x in (d_k, d_v))
+        return d_q.view(batch, heads, queries, -1), d_k, d_v, None, d_bias, None
+
+
+def _stack(x: Tensor, least: int) -> Tensor:
+    """[B, H, n, E] as contiguous [B·H, n, E], with rows of zeros if n is below `least`."""
+    missing = least - x.shape[2]
+    return (F.pad(x, (0, 0, 0, missing)) if missing > 0 else x).flatten(0, 1).contiguous()
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _apply(weights: Tensor, dropped: Tensor | None, dtype: torch.dtype) -> Tensor:
+    return (weights if dropped is None else weights * dropped).to(dtype).flatten(0, 1)
+
+
+def _additive(mask: Tensor | None, bias: Tensor | None, scores: Tensor, num_keys: int) -> Tensor | None:
+    """What is added to the scores: the bias, and a number that no score outweighs where a key is not allowed."""
+    missing = scores.shape[-1] - num_keys
+    if mask is None and bias is None and missing == 0:
+        return None
+    never = torch.finfo(scores.dtype).min / 2
+    added = scores.new_zeros(1, 1, 1, num_keys) if bias is None else bias.to(scores.dtype)
+    if mask is not None:
+        added = torch.where(mask, added, never)
+    return F.pad(added, (0, missing), value=never)

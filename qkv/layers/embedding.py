@@ -1,0 +1,31 @@
+"""Token ids to vectors."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class TokenEmbedding(nn.Module):
+    """E[id] * sqrt(d_model), as in section 3.4 of the paper.
+
+    The rows start as N(0, 1 / d_model), so that the scaled vectors have unit variance beside the
+    positions. The row of the padding starts at zero and gets no gradient from here.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, pad: int) -> None:
+        super().__init__()
+        self.pad = pad
+        self.scale = math.sqrt(d_model)
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=1.0 / self.scale)
+        with torch.no_grad():
+            self.weight[self.pad].zero_()
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        return F.embedding(ids, self.weight, padding_idx=self.pad) * self.scale

@@ -1,0 +1,98 @@
+"""The position-wise feed-forward network, section 3.3 of the paper, and its gated relatives."""
+
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from qkv.config.base import Config, Kinds
+from qkv.layers.dropout import Dropout
+
+
+class FeedForwardConfig(Config):
+    """The network applied to each position on its own."""
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+        raise NotImplementedError
+
+
+feed_forwards = Kinds[FeedForwardConfig]("feed_forward")
+AnyFeedForward = Annotated[FeedForwardConfig, feed_forwards]
+
+
+def _linear(width_in: int, width_out: int) -> nn.Linear:
+    linear = nn.Linear(width_in, width_out)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+@feed_forwards.register
+class ReluConfig(FeedForwardConfig):
+    """max(0, x W_1 + b_1) W_2 + b_2, the paper."""
+
+    kind: Literal["relu"] = "relu"
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+        return ReluFeedForward(d_model, d_ff, dropout)
+
+
+class ReluFeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2"""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = _linear(d_model, d_ff)
+        self.outer = _linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # In place: the backward pass of relu needs only its result.
+        return self.outer(self.dropout(F.relu_(self.inner(x))))  # type: ignore[no-any-return]
+
+
+@feed_forwards.register
+class GeluConfig(FeedForwardConfig):
+    """GELU(x W_1 + b_1) W_2 + b_2, as in BERT and GPT."""
+
+    kind: Literal["gelu"] = "gelu"
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+        return GeluFeedForward(d_model, d_ff, dropout)
+
+
+class GeluFeedForward(nn.Module):
+    """GELU(x W_1 + b_1) W_2 + b_2"""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = _linear(d_model, d_ff)
+        self.outer = _linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(self.dropout(F.gelu(self.inner(x))))  # type: ignore[no-any-return]
+
+
+@feed_forwards.register
+class SwigluConfig(FeedForwardConfig):
+    """(SiLU(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2; half as many parameters again at the same d_ff."""
+
+    kind: Literal["swiglu"] = "swiglu"
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+        return SwigluFeedForward(d_model, d_ff, dropout)
+
+
+class SwigluFeedForward(nn.Module):
+    """(SiLU(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2"""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = _linear(d_model, d_ff)
+        self.inner = _linear(d_model, d_ff)
+        self.outer = _linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))  # type: ignore[no-any-return]

@@ -1,0 +1,41 @@
+"""A learned vector for each position, up to a largest length."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from qkv.errors import QkvError
+from qkv.layers.positions.base import Positions, PositionsConfig, positions
+
+
+@positions.register
+class LearnedConfig(PositionsConfig):
+    """One learned vector a position; longer input is refused."""
+
+    kind: Literal["learned"] = "learned"
+    max_length: int = Field(1024, ge=1)
+    """Number of positions, END included."""
+
+    def build(self, d_model: int) -> "Learned":
+        return Learned(d_model, self.max_length)
+
+
+class Learned(Positions):
+    """x + P[pos], the rows of P start as N(0, 1 / d_model)."""
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_length, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def embed(self, x: Tensor, pos: Tensor) -> Tensor:
+        longest = int(pos.max()) + 1 if pos.numel() else 0
+        if longest > len(self.weight):
+            raise QkvError(
+                f"a sequence of {longest} tokens does not fit learned positions up to {len(self.weight)}; "
+                "shorten it, raise model.positions.max_length and train again, or use sinusoidal positions"
+            )
+        return x + F.embedding(pos, self.weight)

@@ -1,0 +1,79 @@
+"""Residual connection and layer norm around a sublayer f, as one object: `x = sublayer(x, f)`."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+
+from qkv.config.base import Config, Kinds
+from qkv.layers.dropout import Dropout
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class ResidualConfig(Config):
+    """Where the layer norm stands."""
+
+    def build(self, d_model: int, dropout: float) -> "Residual":
+        """The connection around one sublayer."""
+        raise NotImplementedError
+
+    def build_final(self, d_model: int) -> nn.Module:
+        """What follows the last layer of a stack."""
+        raise NotImplementedError
+
+
+residuals = Kinds[ResidualConfig]("residual")
+AnyResidual = Annotated[ResidualConfig, residuals]
+
+
+class Residual(nn.Module):
+    """Holds the norm and the dropout; each form says how they meet."""
+
+    def __init__(self, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, f: Sublayer) -> Tensor:
+        raise NotImplementedError
+
+
+@residuals.register
+class PostNormConfig(ResidualConfig):
+    """LN(x + f(x)), the paper."""
+
+    kind: Literal["post"] = "post"
+
+    def build(self, d_model: int, dropout: float) -> "PostNorm":
+        return PostNorm(d_model, dropout)
+
+    def build_final(self, d_model: int) -> nn.Module:
+        return nn.Identity()
+
+
+class PostNorm(Residual):
+    """LN(x + Dropout(f(x)))"""
+
+    def forward(self, x: Tensor, f: Sublayer) -> Tensor:
+        return self.norm(x + self.dropout(f(x)))  # type: ignore[no-any-return]
+
+
+@residuals.register
+class PreNormConfig(ResidualConfig):
+    """x + f(LN(x)), with one more norm after the stack; trains deeper stacks."""
+
+    kind: Literal["pre"] = "pre"
+
+    def build(self, d_model: int, dropout: float) -> "PreNorm":
+        return PreNorm(d_model, dropout)
+
+    def build_final(self, d_model: int) -> nn.Module:
+        return nn.LayerNorm(d_model)
+
+
+class PreNorm(Residual):
+    """x + Dropout(f(LN(x)))"""
+
+    def forward(self, x: Tensor, f: Sublayer) -> Tensor:
+        return x + self.dropout(f(self.norm(x)))  # type: ignore[no-any-return]

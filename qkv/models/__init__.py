@@ -1,0 +1,1 @@
+"""Encoder, decoder and the whole sequence-to-sequence model, its presets and its folder on disk."""

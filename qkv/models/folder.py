@@ -1,0 +1,61 @@
+"""A saved model is a folder: weights, config, tokenizers, and a manifest that seals them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from qkv.config import Config, dump_config, load_config
+from qkv.files import new_folder, verify_folder
+from qkv.models.build import build_model
+from qkv.models.config import ModelConfig
+from qkv.models.seq2seq import Seq2Seq
+from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
+from qkv.text import TextConfig, TokenizerPair
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.yaml"
+TOKENIZER = "tokenizer"
+
+
+class SavedConfig(Config):
+    """What a model folder's config.yaml holds."""
+
+    model: ModelConfig
+    """The model."""
+    text: TextConfig
+    """Its tokenizers."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model with the tokenizers that belong to it."""
+
+    model: Seq2Seq
+    tokenizers: TokenizerPair
+    config: SavedConfig
+
+
+def save_model(folder: Path, saved: SavedModel, about: dict[str, str | int | float] | None = None) -> None:
+    """Write the folder, replacing an older one only when the new one is complete."""
+    with new_folder(folder, {"what": "model", **(about or {})}) as temporary:
+        write_tensors(temporary / WEIGHTS, named_weights(saved.model))
+        (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")
+        (temporary / TOKENIZER).mkdir()
+        saved.config.text.save(saved.tokenizers, temporary / TOKENIZER)
+
+
+def load_model(folder: Path | str) -> SavedModel:
+    """The model in `folder`, in evaluation mode, after checking every file against the manifest."""
+    folder = Path(folder)
+    verify_folder(folder)
+    config = load_config(SavedConfig, folder / CONFIG)
+    tokenizers = config.text.load(folder / TOKENIZER)
+    model = new_model(config.model, tokenizers)
+    load_weights(model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    return SavedModel(model.eval(), tokenizers, config)
+
+
+def new_model(config: ModelConfig, tokenizers: TokenizerPair) -> Seq2Seq:
+    """A model with fresh weights for these tokenizers."""
+    if config.share_embeddings is None:
+        config = config.model_copy(update={"share_embeddings": "all" if tokenizers.shared else "target"})
+    return build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)

@@ -1,0 +1,52 @@
+"""Parameters by name, to and from safetensors. Names are an interface; a tied parameter is stored once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from qkv.errors import CorruptFolder, QkvError
+
+
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, under the first name it has in the model."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise QkvError(f"{path}: cannot be written ({error}); make room or choose another folder") from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CorruptFolder(f"{path}: is not a readable safetensors file ({error}); use another copy") from error
+
+
+def tensor_names(path: Path) -> list[str]:
+    with safe_open(path, framework="pt") as file:
+        return list(file.keys())
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Copy `tensors` into the model; every name and shape must fit and every number be finite."""
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != tensors.keys():
+        wrong = sorted(parameters.keys() ^ tensors.keys())
+        raise CorruptFolder(f"{where}: does not fit the model of its config; first differing parameter: {wrong[0]}")
+    for name, parameter in parameters.items():
+        tensor = tensors[name]
+        if tensor.shape != parameter.shape:
+            shapes = f"{list(tensor.shape)}, not {list(parameter.shape)}"
+            raise CorruptFolder(f"{where}: {name} has shape {shapes}; the weights belong to another model")
+        if not bool(torch.isfinite(tensor).all()):
+            raise CorruptFolder(f"{where}: {name} holds numbers that are not finite; use an earlier checkpoint")
+        parameter.copy_(tensor)

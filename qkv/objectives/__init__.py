@@ -1,0 +1,1 @@
+"""What is learned: a model and a batch to a loss."""

@@ -1,0 +1,53 @@
+"""Teacher forcing: predict every target token from the true ones before it, in one parallel pass."""
+
+from pydantic import Field
+from torch import Tensor
+
+from qkv.config.base import Config
+from qkv.data.batch import Batch
+from qkv.functional.smoothing import Smoothing, no_smoothing
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.noise import AnyNoise
+from qkv.objectives.report import LossReport
+from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
+from qkv.text.special import SpecialIds
+
+
+class ObjectiveConfig(Config):
+    """Cross-entropy of the target given the source."""
+
+    smoothing: AnySmoothing = Others(amount=0.1)
+    """Label smoothing, in one of its published forms."""
+    noise: list[AnyNoise] = Field(default_factory=list)
+    """Disturbances of the decoder's input, applied one after the other, in training only."""
+
+
+class TeacherForcing:
+    """loss = sum over target tokens of -sum_v q_v log p_v, with q the smoothed target distribution."""
+
+    def __init__(
+        self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies
+    ) -> None:
+        self.noise = config.noise
+        self.special = special
+        self.vocab_size = vocab_size
+        self.smoothing = config.smoothing.build(vocab_size, special.pad, frequencies)
+        self.plain = no_smoothing(vocab_size)
+
+    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        """With noise and smoothing; `update` counts from 1 and sets the noise's warm-up."""
+        tgt_in = batch.tgt_in
+        for noise in self.noise:
+            tgt_in = noise.apply(tgt_in, update, self.special, self.vocab_size)
+        return self._loss(model, batch, tgt_in, self.smoothing)
+
+    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+        """Plain negative log-likelihood on the clean input."""
+        return self._loss(model, batch, batch.tgt_in, self.plain)
+
+    def _loss(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
+        decoded = model(batch.src, batch.src_keep, tgt_in)
+        counts = batch.tgt_weight > 0
+        weights = batch.tgt_weight[counts]
+        loss, nll = model.head.loss(decoded[counts], batch.tgt_out[counts], weights, smoothing)
+        return LossReport(loss, float(nll), float(weights.sum()))

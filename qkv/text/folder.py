@@ -1,0 +1,92 @@
+"""The tokenizers of the two sides: their configuration, and the folder that they are saved in.
+
+The folder holds `text.json`, the configuration they were trained with, and `shared/` with the files of one
+tokenizer for both sides, or `src/` and `tgt/` with those of one for each side.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from pydantic import ValidationError, model_validator
+
+from qkv.config.base import Config
+from qkv.errors import CorruptFolder
+from qkv.text.kinds import AnyTokenizer
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig, read_file
+
+CONFIG = "text.json"
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of source and target; one object twice when they share it."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+
+    @property
+    def shared(self) -> bool:
+        return self.src is self.tgt
+
+
+class TextConfig(Config):
+    """One tokenizer for both sides (`shared`), or one for each (`src` and `tgt`)."""
+
+    shared: AnyTokenizer | None = None
+    """The tokenizer of both sides, learned from the texts of both."""
+    src: AnyTokenizer | None = None
+    """The tokenizer of the source side."""
+    tgt: AnyTokenizer | None = None
+    """The tokenizer of the target side."""
+
+    @model_validator(mode="after")
+    def _one_or_two(self) -> "TextConfig":
+        given = [name for name in ("shared", "src", "tgt") if getattr(self, name) is not None]
+        if given not in (["shared"], ["src", "tgt"]):
+            what = " and ".join(given) or "nothing"
+            raise ValueError(f"give either shared, or both src and tgt; {what} was given")
+        return self
+
+    @property
+    def samples(self) -> bool:
+        """Whether training texts are cut anew each epoch."""
+        return any(config.samples for config in self._sides().values())
+
+    def _sides(self) -> dict[str, TokenizerConfig]:
+        sides = {"shared": self.shared, "src": self.src, "tgt": self.tgt}
+        return {name: config for name, config in sides.items() if config is not None}
+
+    def train(self, src_texts: Callable[[], Iterable[str]], tgt_texts: Callable[[], Iterable[str]]) -> TokenizerPair:
+        """Learn the tokenizer(s); each side's texts are asked for once."""
+        if self.shared is not None:
+            return _same(self.shared.train(chain(src_texts(), tgt_texts())))
+        sides = self._sides()
+        return TokenizerPair(sides["src"].train(src_texts()), sides["tgt"].train(tgt_texts()))
+
+    def save(self, pair: TokenizerPair, folder: Path) -> None:
+        """Write the pair and this configuration into `folder`, which exists."""
+        for name in self._sides():
+            (folder / name).mkdir(exist_ok=True)
+            (pair.tgt if name == "tgt" else pair.src).save(folder / name)
+        (folder / CONFIG).write_text(self.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> TokenizerPair:
+        """The pair that `save` wrote, its pieces used as this configuration says."""
+        pair = {name: config.load(folder / name) for name, config in self._sides().items()}
+        return _same(pair["shared"]) if "shared" in pair else TokenizerPair(pair["src"], pair["tgt"])
+
+
+def _same(tokenizer: Tokenizer) -> TokenizerPair:
+    return TokenizerPair(tokenizer, tokenizer)
+
+
+def load_tokenizers(folder: Path) -> TokenizerPair:
+    """The pair in `folder` with the configuration that was saved beside it."""
+    path = folder / CONFIG
+    try:
+        config = TextConfig.model_validate_json(read_file(path))
+    except ValidationError as error:
+        raise CorruptFolder(f"{path}: is not a configuration of tokenizers; use another copy of the folder") from error
+    return config.load(folder)

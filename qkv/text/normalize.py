@@ -1,0 +1,44 @@
+"""The normal form of a text: what a tokenizer really encodes, and what decoding gives back."""
+
+import unicodedata
+from typing import Literal
+
+from qkv.config.base import Config
+from qkv.errors import DataError
+
+
+class NormalizeConfig(Config):
+    """Which differences between texts are forgotten before tokenizing."""
+
+    unicode: Literal["none", "NFC", "NFKC"] = "NFC"
+    """Unicode normal form. NFC makes `é` one character however it was typed; NFKC also folds ligatures and full-width
+    letters, which cannot be undone."""
+    lowercase: bool = False
+    """Turn the text to lower case."""
+    whitespace: Literal["collapse", "keep"] = "collapse"
+    """`collapse` makes every run of Unicode white space one space and strips both ends; `keep` changes nothing."""
+
+
+def normalize(text: str, config: NormalizeConfig) -> str:
+    """The normal form of `text`; normalising twice changes nothing more. Refuses lone surrogates."""
+    if not text.isascii():
+        _refuse_surrogates(text)
+        text = _unicode_form(text, config)
+    if config.lowercase:
+        # Lower-casing may leave letters apart that the normal form joins, so that one comes again.
+        text = _unicode_form(text.lower(), config)
+    return " ".join(text.split()) if config.whitespace == "collapse" else text
+
+
+def _unicode_form(text: str, config: NormalizeConfig) -> str:
+    return text if config.unicode == "none" else unicodedata.normalize(config.unicode, text)
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{text[:40]!r}: character {error.start + 1} is a lone surrogate (U+{ord(text[error.start]):04X}), "
+            "which is half a character; read the text as UTF-8 or remove it"
+        ) from error

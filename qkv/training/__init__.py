@@ -1,0 +1,1 @@
+"""The training loop and what it needs: optimiser, schedules, checkpoints, resume, workers."""

@@ -1,0 +1,51 @@
+"""One model from several checkpoints: the mean of their weights."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from qkv.config import load_config
+from qkv.errors import UsageError
+from qkv.files import verify_folder
+from qkv.models.folder import WEIGHTS, SavedConfig, SavedModel, new_model, save_model
+from qkv.models.weights import load_weights, read_tensors
+from qkv.training.checkpoint import best_checkpoints, list_checkpoints
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
+from qkv.training.validation import higher_is_better
+
+
+def average_run(path: Path, out: Path, last: int | None = None, best: int | None = None) -> list[Path]:
+    """Write the average of the `last` newest or `best` best checkpoints to `out`; returns those used."""
+    run = RunFolder(path)
+    if (last is None) == (best is None):
+        raise UsageError("say which checkpoints: --last N or --best N")
+    if out.exists():
+        raise UsageError(f"{out}: exists already; choose another folder for the average")
+    recipe = load_config(Recipe, run.config)
+    folders = list_checkpoints(run.checkpoints)
+    chosen = folders[-last:] if last else best_checkpoints(folders, higher_is_better(recipe.validation.best))[:best]
+    wanted = last or best
+    if len(chosen) != wanted:
+        raise UsageError(
+            f"{path}: {len(chosen)} such checkpoints are there, not {wanted}; raise training.keep_last or "
+            "training.keep_best for the next run"
+        )
+    tokenizers = recipe.text.load(run.tokenizer)
+    model = new_model(recipe.model, tokenizers)
+    load_weights(model, average_weights(chosen), path)
+    about = {"averaged": [folder.name for folder in chosen]}
+    save_model(out, SavedModel(model, tokenizers, SavedConfig(model=recipe.model, text=recipe.text)), about)
+    return chosen
+
+
+def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of each parameter, summed in float64; every checkpoint is checked against its manifest first."""
+    totals: dict[str, Tensor] = {}
+    for folder in checkpoints:
+        verify_folder(folder)
+        for name, tensor in read_tensors(folder / WEIGHTS).items():
+            totals[name] = totals.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
+    return {name: (total / len(checkpoints)).float() for name, total in totals.items()}

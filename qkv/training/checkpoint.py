@@ -1,0 +1,104 @@
+"""Checkpoints: everything that the next update depends on, whole or not there."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from qkv.errors import CorruptFolder, QkvError
+from qkv.files import new_folder, read_manifest, remove_leftovers, verify_folder
+from qkv.models.folder import WEIGHTS
+from qkv.models.seq2seq import Seq2Seq
+from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
+from qkv.training.ema import MovingAverage
+from qkv.training.optimizer import optimizer_tensors, restore_optimizer
+from qkv.training.state import TrainState
+
+OPTIMIZER = "optimizer.safetensors"
+STATE = "state.json"
+
+
+@dataclass
+class Learner:
+    """The tensors that training changes."""
+
+    model: Seq2Seq
+    optimizer: torch.optim.AdamW
+    ema: MovingAverage | None
+
+
+def checkpoint_name(update: int) -> str:
+    return f"step-{update:08d}"
+
+
+def save_checkpoint(parent: Path, learner: Learner, state: TrainState, score: float | None) -> Path:
+    """Write `parent/step-N`; `score` is that of a validation of just these weights, for keeping the best."""
+    folder = parent / checkpoint_name(state.progress.updates)
+    about = {"what": "checkpoint", "update": state.progress.updates, "score": score}
+    with new_folder(folder, about) as temporary:
+        write_tensors(temporary / WEIGHTS, named_weights(learner.model))
+        tensors = optimizer_tensors(learner.optimizer, learner.model)
+        if learner.ema:
+            tensors |= learner.ema.tensors()
+        write_tensors(temporary / OPTIMIZER, tensors)
+        (temporary / STATE).write_text(json.dumps(state.as_dict(), indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
+    """Put the weights, the optimiser's memory and the average back; returns where the run stood."""
+    load_weights(learner.model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    tensors = read_tensors(folder / OPTIMIZER)
+    restore_optimizer(learner.optimizer, learner.model, tensors)
+    if learner.ema:
+        if not any(name.startswith("ema/") for name in tensors):
+            raise QkvError(f"{folder}: was trained without training.ema; it cannot be switched on when resuming")
+        learner.ema.restore(tensors)
+    return TrainState.from_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
+
+
+def list_checkpoints(parent: Path) -> list[Path]:
+    """Complete checkpoints, oldest first; whether they are undamaged is not checked here."""
+    return sorted(path for path in parent.glob("step-*") if path.is_dir() and not path.name.endswith(".tmp"))
+
+
+def newest_good(parent: Path) -> tuple[Path, list[str]]:
+    """The newest undamaged checkpoint, and a sentence for each damaged one that was passed over."""
+    remove_leftovers(parent)
+    complaints = []
+    for folder in reversed(list_checkpoints(parent)):
+        try:
+            verify_folder(folder)
+        except CorruptFolder as error:
+            complaints.append(str(error))
+            continue
+        return folder, complaints
+    reasons = "; ".join(complaints) or "none was written"
+    raise QkvError(f"{parent}: holds no usable checkpoint ({reasons}); start the run again in a new folder")
+
+
+def rotate(parent: Path, keep_last: int, keep_best: int, higher_is_better: bool) -> None:
+    """Remove checkpoints that are neither among the newest nor among the best."""
+    folders = list_checkpoints(parent)
+    keep = set(folders[-keep_last:]) | set(best_checkpoints(folders, higher_is_better)[:keep_best])
+    for folder in folders:
+        if folder not in keep:
+            # Renamed first: a removal that is interrupted never leaves something that looks like a checkpoint.
+            doomed = folder.with_name(folder.name + ".tmp")
+            folder.rename(doomed)
+            shutil.rmtree(doomed)
+
+
+def best_checkpoints(folders: list[Path], higher_is_better: bool) -> list[Path]:
+    """The validated ones, best first; among equals the older one."""
+    scores = {}
+    for folder in folders:
+        try:
+            score = read_manifest(folder).get("score")
+        except CorruptFolder:
+            continue
+        if score is not None:
+            scores[folder] = float(score)
+    return sorted(scores, key=lambda folder: -scores[folder] if higher_is_better else scores[folder])

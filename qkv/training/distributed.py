@@ -1,0 +1,119 @@
+"""Several processes that share every batch and hold the same weights: gloo on one machine, torchrun on many.
+
+Each worker computes the gradient of its rows; the sums are added over the workers and divided once, so
+the update is the same as with one process, but for the rounding of the sums.
+"""
+
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from qkv.errors import QkvError
+
+LONGEST_WAIT = datetime.timedelta(hours=12)
+"""Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among the workers."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Only the leader writes, prints and validates."""
+        return self.rank == 0
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace `tensor` by its sum over the workers."""
+        if self.world == 1:
+            return
+        try:
+            dist.all_reduce(tensor)
+        except RuntimeError as error:
+            raise QkvError(
+                "a worker process ended unexpectedly; the last checkpoint is good, go on with --resume"
+            ) from error
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def torchrun_team() -> Team | None:
+    """The team that torchrun set up, if this process was started by it."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    dist.init_process_group("gloo", timeout=LONGEST_WAIT)
+    return Team(dist.get_rank(), dist.get_world_size())
+
+
+@contextmanager
+def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]:
+    """Start `world - 1` more processes on the run and be their leader."""
+    if world == 1:
+        yield Team()
+        return
+    with tempfile.TemporaryDirectory(prefix="qkv-") as meeting:
+        address = f"file://{meeting}/rendezvous"
+        workers = [_start_worker(run, checkpoint, rank, world, address) for rank in range(1, world)]
+        try:
+            team = _join(address, 0, world)
+            yield team
+        finally:
+            _stop(workers)
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+
+def _start_worker(
+    run: Path, checkpoint: Path | None, rank: int, world: int, address: str
+) -> subprocess.Popen[bytes]:
+    arguments = [str(run), str(rank), str(world), address, str(checkpoint or "")]
+    command = [sys.executable, "-m", "qkv.training.worker", *arguments]
+    # A session of its own: Ctrl-C reaches the leader only, which tells the workers at the next update.
+    return subprocess.Popen(command, start_new_session=True)
+
+
+def join_as_worker(address: str, rank: int, world: int) -> Team:
+    """In a worker process: meet the others, and end when the leader is gone."""
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    return _join(address, rank, world)
+
+
+def _join(address: str, rank: int, world: int) -> Team:
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world, timeout=LONGEST_WAIT)
+    return Team(rank, world)
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        try:
+            worker.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def set_threads(threads: int | None, world: int) -> None:
+    torch.set_num_threads(threads or max(1, cores() // world))

@@ -1,0 +1,24 @@
+"""The data of a recipe as training would prepare it, looked at and thrown away."""
+
+import tempfile
+from pathlib import Path
+
+from qkv.data.check import DataReport, check_data
+from qkv.data.parts import data_parts
+from qkv.data.prepare import prepare_data
+from qkv.training.prepare import Counting, train_tokenizers
+from qkv.training.recipe import Recipe
+
+
+def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
+    """Prepare train, dev and test in a temporary folder and report on them; the run folder is not touched."""
+    parts = data_parts(recipe.data, counting("Reading"))
+    with tempfile.TemporaryDirectory(prefix="qkv-") as name:
+        folder = Path(name)
+        if recipe.tokenizers is not None:
+            tokenizers = recipe.text.load(recipe.tokenizers)
+        else:
+            counting("Training tokenizers")(0, None)
+            tokenizers = train_tokenizers(recipe.text, parts["train"], folder / "tokenizer")
+        stores = prepare_data(recipe.data, parts, tokenizers, folder / "data", counting("Preparing pairs"))
+        return check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))

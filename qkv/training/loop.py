@@ -1,0 +1,126 @@
+"""The loop: batches, gradient, update. Every worker runs it; the leader also keeps the books."""
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+
+from qkv.data.batch import Batch
+from qkv.data.stream import BatchStream
+from qkv.errors import QkvError
+from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.training.checkpoint import Learner
+from qkv.training.distributed import Team
+from qkv.training.optimizer import FlatGradient
+from qkv.training.recipe import Recipe
+from qkv.training.recorder import Recorder, UpdateRecord
+from qkv.training.seeds import seed_for
+from qkv.training.state import TrainState
+from qkv.training.update import Sums, add_gradients
+
+
+@dataclass
+class Loop:
+    """Everything that one worker needs. Only the leader has a recorder."""
+
+    recipe: Recipe
+    learner: Learner
+    state: TrainState
+    stream: BatchStream
+    objective: TeacherForcing
+    team: Team
+    recorder: Recorder | None
+
+    def run(self) -> None:
+        """Train until `stop_after` is reached, patience runs out, or a signal asks to stop."""
+        self.learner.model.train()
+        self.gradient = FlatGradient(self.learner.model)
+        self.started = time.monotonic() - 60 * self.state.progress.minutes
+        while True:
+            if self.recorder:
+                self.recorder.keep_up(self.state, self._done() >= 1)
+            if self._agree_to_stop():
+                break
+            self._update()
+        if self.recorder:
+            self.recorder.close(self.state)
+
+    def _done(self) -> float:
+        return self.state.progress.of(self.recipe.training.stop_after)
+
+    def _agree_to_stop(self) -> bool:
+        """The leader's clock and its wish to stop become everybody's."""
+        stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
+        minutes = (time.monotonic() - self.started) / 60
+        agreed = torch.tensor([stop, minutes], dtype=torch.float64) * self.team.leads
+        self.team.add_up(agreed)
+        self.state.progress.minutes = float(agreed[1])
+        return bool(agreed[0]) or self._done() >= 1
+
+    def _update(self) -> None:
+        """One step of the optimiser, from `accumulate` batches of the epoch's plan."""
+        began = time.monotonic()
+        state, config = self.state, self.recipe.training
+        plan = self.stream.plan(state.epoch)
+        numbers = range(state.batch, min(state.batch + config.accumulate, len(plan)))
+        update = state.progress.updates + 1
+        seed_for(self.recipe.seed, "update", state.epoch, state.batch, self.team.rank)
+        batches = [self.stream.batch(state.epoch, i, self.team.rank, self.team.world) for i in numbers]
+        self.gradient.clear()
+        bf16 = config.precision == "bf16"
+        sums = add_gradients(self.learner.model, self.objective, [b for b in batches if len(b)], update, bf16)
+        sums = self._over_all_workers(sums)
+        norm = self.gradient.finish(sums.weight, self.recipe.optimizer.clip_norm)
+        rate = self.recipe.schedule.rate(update, self._done(), self.recipe.model.d_model)
+        finite = math.isfinite(sums.loss) and math.isfinite(norm)
+        if finite:
+            self._apply(update, rate)
+        self._move_on(numbers, sums, finite)
+        record = UpdateRecord(sums, norm, rate, time.monotonic() - began, self._done())
+        self._book(record, finite, numbers)
+
+    def _over_all_workers(self, sums: Sums) -> Sums:
+        total = torch.tensor([sums.loss, sums.nll, sums.weight], dtype=torch.float64)
+        self.team.add_up(total)
+        self.team.add_up(self.gradient.flat)
+        return Sums(*total.tolist())
+
+    def _apply(self, update: int, rate: float) -> None:
+        for group in self.learner.optimizer.param_groups:
+            group["lr"] = rate
+        self.learner.optimizer.step()
+        if self.learner.ema:
+            self.learner.ema.add(self.learner.model, update)
+
+    def _move_on(self, numbers: range, sums: Sums, applied: bool) -> None:
+        """Advance the position in the data; updates and tokens count only if the step was applied."""
+        state = self.state
+        batches = len(self.stream.plan(state.epoch))
+        state.batch = numbers.stop
+        state.progress.epochs = state.epoch + state.batch / batches
+        if state.batch >= batches:
+            state.epoch, state.batch = state.epoch + 1, 0
+        if applied:
+            state.progress.updates += 1
+            state.progress.tokens += round(sums.weight)
+            state.bad_in_a_row = 0
+        else:
+            state.skipped += 1
+            state.bad_in_a_row += 1
+
+    def _book(self, record: UpdateRecord, finite: bool, numbers: range) -> None:
+        if self.recorder and finite:
+            self.recorder.updated(self.state, record)
+        elif self.recorder:
+            self.recorder.not_finite(self.state, record, self._whole_batches(numbers))
+        if self.state.bad_in_a_row >= self.recipe.training.max_bad_updates:
+            raise QkvError(
+                f"{self.state.bad_in_a_row} updates in a row had a loss or gradient that is not finite; the last "
+                "checkpoint is untouched: lower the learning rate, or look at the batches named in metrics.jsonl"
+            )
+
+    def _whole_batches(self, numbers: range) -> list[Batch]:
+        """The batches of the last update with the rows of all workers, for diagnosis."""
+        epoch = self.state.epoch - (self.state.batch == 0)
+        return [self.stream.batch(epoch, number) for number in numbers]

@@ -1,0 +1,73 @@
+"""From a recipe's files to tokenizers and prepared pairs in the run folder; what is there is used again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qkv.data.parts import Part, data_parts
+from qkv.data.prepare import prepare_data
+from qkv.data.store import PairStore
+from qkv.errors import CorruptFolder
+from qkv.files import new_folder, remove_leftovers, verify_folder
+from qkv.text import TextConfig, TokenizerPair
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
+
+Counting = Callable[[str], Callable[[int, int | None], None]]
+"""Given what is being done, a function to call with (done, total or None)."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the loop reads."""
+
+    tokenizers: TokenizerPair
+    train: PairStore
+    dev: PairStore | None
+
+
+def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:
+    """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
+    remove_leftovers(run.path)
+    remove_leftovers(run.path / "data")
+    parts = data_parts(recipe.data, counting("Reading"))
+    parts.pop("test", None)
+    tokenizers = _tokenizers(recipe, parts["train"], run, counting)
+    stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
+    return Prepared(tokenizers, stores["train"], stores.get("dev"))
+
+
+def open_prepared(recipe: Recipe, run: RunFolder) -> Prepared:
+    """What `prepare` made before, without looking at the original files; raises CorruptFolder if it is gone."""
+    verify_folder(run.tokenizer)
+    tokenizers = recipe.text.load(run.tokenizer)
+    train = PairStore.open(run.train_data)
+    has_dev = recipe.data.dev is not None or recipe.data.holdout is not None
+    return Prepared(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)
+
+
+def _tokenizers(recipe: Recipe, train: Part, run: RunFolder, counting: Counting) -> TokenizerPair:
+    """Those of the run; else a copy of those that the recipe names; else new ones."""
+    try:
+        verify_folder(run.tokenizer)
+        return recipe.text.load(run.tokenizer)
+    except CorruptFolder:
+        pass
+    if recipe.tokenizers is not None:
+        verify_folder(recipe.tokenizers)
+        save_tokenizers(recipe.text, recipe.text.load(recipe.tokenizers), run.tokenizer)
+        return recipe.text.load(run.tokenizer)
+    counting("Training tokenizers")(0, None)
+    return train_tokenizers(recipe.text, train, run.tokenizer)
+
+
+def train_tokenizers(text: TextConfig, train: Part, folder: Path) -> TokenizerPair:
+    """Learn the tokenizers from the training pairs and save them."""
+    pair = text.train(lambda: train.texts("src"), lambda: train.texts("tgt"))
+    save_tokenizers(text, pair, folder)
+    return pair
+
+
+def save_tokenizers(text: TextConfig, pair: TokenizerPair, folder: Path) -> None:
+    with new_folder(folder, {"what": "tokenizers"}) as temporary:
+        text.save(pair, temporary)

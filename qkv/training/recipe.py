@@ -1,0 +1,103 @@
+"""A recipe: everything that decides a run, in one typed tree."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from qkv.config import Config, Period
+from qkv.data.config import BatchConfig, DataConfig
+from qkv.models.config import ModelConfig
+from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.text import TextConfig
+from qkv.training.optimizer import OptimizerConfig
+from qkv.training.schedules import AnySchedule, InverseSqrtConfig
+
+
+class TrainingConfig(Config):
+    """The loop. Periods are updates (500u), target tokens (2Mt), epochs (3e) or time (10m)."""
+
+    stop_after: Period = Period.parse("10e")
+    """When the run is finished."""
+    accumulate: int = Field(1, ge=1)
+    """Batches that are added up to one update."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """bf16: products in bfloat16, weights and sums in float32; pays from d_model 256 up on CPUs that have it."""
+    workers: int | Literal["auto"] = Field(1)
+    """Processes on this machine that share each batch; auto: one for each core. Results depend on it only by rounding."""
+    threads: int | None = Field(None, ge=1)
+    """Threads of each worker; default: the cores divided among the workers."""
+    ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of a moving average of the weights, which is then validated and saved as the model; null: none."""
+    save_every: Period = Period.parse("10m")
+    """How often a checkpoint is written, besides at each validation, at the end and on a signal."""
+    keep_last: int = Field(3, ge=1)
+    """Newest checkpoints that are kept."""
+    keep_best: int = Field(1, ge=0)
+    """Best validated checkpoints that are kept besides."""
+    max_bad_updates: int = Field(10, ge=1)
+    """Stop after this many updates in a row whose loss or gradient is not finite."""
+
+    @model_validator(mode="after")
+    def _workers_positive(self) -> "TrainingConfig":
+        if self.workers != "auto" and self.workers < 1:
+            raise ValueError("workers must be auto or at least 1")
+        return self
+
+
+class ValidationConfig(Config):
+    """What is measured on the dev data during training."""
+
+    every: Period = Period.parse("1e")
+    """How often."""
+    metrics: list[Literal["bleu", "chrf", "accuracy", "wer", "per"]] = Field(default_factory=list)
+    """Scores of greedy output, besides the loss."""
+    best: Literal["loss", "bleu", "chrf", "accuracy", "wer", "per"] = "loss"
+    """The score by which the best model is chosen."""
+    patience: int | None = Field(None, ge=1)
+    """Stop after this many validations without a better score; null: never."""
+    samples: int = Field(5, ge=0)
+    """Outputs written to samples/ at each validation."""
+    max_sources: int | None = Field(None, ge=1)
+    """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
+
+    @model_validator(mode="after")
+    def _best_is_measured(self) -> "ValidationConfig":
+        if self.best != "loss" and self.best not in self.metrics:
+            raise ValueError(f"best is {self.best}, which must then also be in metrics")
+        return self
+
+
+class Recipe(Config):
+    """A complete run."""
+
+    run: Path = Path("runs/default")
+    """The folder that the run writes to."""
+    seed: int = Field(1, ge=0)
+    """Decides weights, order, dropout and noise."""
+    data: DataConfig
+    """Which pairs to learn from."""
+    text: TextConfig
+    """How text becomes tokens."""
+    tokenizers: Path | None = None
+    """Folder of tokenizers trained before (qkv tokenizer train, or a run's tokenizer/); null: train new ones."""
+    batch: BatchConfig = BatchConfig()
+    """How pairs are put together."""
+    model: ModelConfig = ModelConfig()
+    """The model."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """What is minimised."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """How weights follow gradients."""
+    schedule: AnySchedule = InverseSqrtConfig()
+    """The learning rate over the run."""
+    training: TrainingConfig = TrainingConfig()
+    """The loop."""
+    validation: ValidationConfig = ValidationConfig()
+    """What is measured on the dev data."""
+
+    @model_validator(mode="after")
+    def _sharing_fits(self) -> "Recipe":
+        if self.model.share_embeddings == "all" and self.text.shared is None:
+            raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")
+        return self

@@ -1,0 +1,169 @@
+"""The leader's books: log, validate, save, keep the best."""
+
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+
+import torch
+
+from qkv.data.batch import Batch
+from qkv.errors import QkvError
+from qkv.files import write_atomic
+from qkv.models.folder import SavedConfig, SavedModel, save_model
+from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.text import TokenizerPair
+from qkv.training.checkpoint import Learner, rotate, save_checkpoint
+from qkv.training.diagnose import first_bad_module
+from qkv.training.events import EventLog
+from qkv.training.progress import Reporter, UpdateInfo
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import MetricsLog, RunFolder
+from qkv.training.signals import StopRequest
+from qkv.training.state import Progress, TrainState
+from qkv.training.update import Sums
+from qkv.training.validation import Validation, Validator, higher_is_better, is_better
+
+EVENTS_EVERY = 10
+"""Updates between two points of TensorBoard's curves; metrics.jsonl has every update."""
+
+
+@dataclass(frozen=True)
+class UpdateRecord:
+    """The numbers of one update."""
+
+    sums: Sums
+    grad_norm: float
+    rate: float
+    seconds: float
+    done: float
+    """How much of the run is done."""
+
+
+class _StopValidation(Exception):
+    """A signal came while validating."""
+
+
+@dataclass
+class Recorder:
+    """Writes everything that a run leaves behind."""
+
+    recipe: Recipe
+    run: RunFolder
+    learner: Learner
+    objective: TeacherForcing
+    tokenizers: TokenizerPair
+    validator: Validator | None
+    metrics: MetricsLog
+    events: EventLog
+    reporter: Reporter
+    stop: StopRequest
+
+    def updated(self, state: TrainState, record: UpdateRecord) -> None:
+        """After an update that was applied."""
+        weight, progress = record.sums.weight, state.progress
+        values = {
+            "loss": record.sums.loss / weight,
+            "nll": record.sums.nll / weight,
+            "grad_norm": record.grad_norm,
+            "lr": record.rate,
+            "tokens_per_second": weight / record.seconds,
+        }
+        line = {"update": progress.updates, "epoch": round(progress.epochs, 4), **values}
+        self.metrics.write({**line, "tgt_tokens": round(weight), "seconds": record.seconds})
+        if progress.updates % EVENTS_EVERY == 0:
+            self.events.write("train", values, progress.updates)
+        seconds_left = 60 * progress.minutes * (1 - record.done) / max(record.done, 1e-9)
+        speed = values["tokens_per_second"]
+        self.reporter.update(UpdateInfo(state, values["nll"], speed, record.rate, record.done, seconds_left))
+
+    def not_finite(self, state: TrainState, record: UpdateRecord, batches: list[Batch]) -> None:
+        """After an update that was not applied: say what was wrong and where."""
+        update = state.progress.updates + 1
+        culprits = [first_bad_module(self.learner.model, self.objective, batch, update) for batch in batches]
+        pairs = [pair for batch in batches for pair in batch.pairs]
+        self.metrics.write({"skipped": state.skipped, "update": update, "first_bad": culprits, "pairs": pairs})
+        self.reporter.say(
+            f"update {update} was not applied: {culprits[0]} is not finite "
+            f"({state.bad_in_a_row} in a row; pairs {pairs[:3]}... are in metrics.jsonl)"
+        )
+
+    def keep_up(self, state: TrainState, last: bool) -> None:
+        """Validate and save if it is time, or if the run is over."""
+        config, progress = self.recipe, state.progress
+        fresh = progress.updates > state.validated.updates
+        validate = self.validator is not None and fresh and (last or progress.passed(config.validation.every, state.validated))
+        score = None
+        try:
+            if validate:
+                score = self._validate(state)
+        except _StopValidation:
+            return
+        state.finished = last or self._out_of_patience(state)
+        save = progress.passed(config.training.save_every, state.saved) or validate or state.finished
+        if save and progress.updates > state.saved.updates:
+            self.save(state, score)
+
+    def _validate(self, state: TrainState) -> float:
+        """Score the model (the average, if there is one), keep it if it is the best; returns the deciding score."""
+        assert self.validator is not None
+        counting = self.reporter.counting("Validating")
+
+        def tick(done: int, total: int) -> None:
+            counting(done, total)
+            if self.stop:
+                raise _StopValidation
+
+        ema, model = self.learner.ema, self.learner.model
+        with ema.in_place_of(model) if ema else nullcontext():
+            result = self.validator(model, tick)
+            score = result.scores[self.recipe.validation.best]
+            improved = is_better(self.recipe.validation.best, score, state.best_score)
+            if improved:
+                self._save_best(state, result)
+        state.validated = Progress(**asdict(state.progress))
+        state.last_scores = result.scores
+        state.without_improvement = 0 if improved else state.without_improvement + 1
+        if improved:
+            state.best_score, state.best_update = score, state.progress.updates
+        self._publish(state, result, improved)
+        return score
+
+    def _save_best(self, state: TrainState, result: Validation) -> None:
+        saved_config = SavedConfig(model=self.recipe.model, text=self.recipe.text)
+        about = {"update": state.progress.updates, "scores": result.scores}
+        save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, saved_config), about)
+
+    def _publish(self, state: TrainState, result: Validation, improved: bool) -> None:
+        update = state.progress.updates
+        self.metrics.write({"validation": update, **result.scores, "best": improved})
+        self.events.write("dev", result.scores, update)
+        if result.samples:
+            write_atomic(self.run.samples / f"update-{update:08d}.txt", result.samples_text())
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in result.scores.items())
+        self.reporter.say(f"update {update:,}  dev {scores}" + ("  (best so far)" if improved else ""))
+
+    def save(self, state: TrainState, score: float | None) -> None:
+        """Write a checkpoint and drop those that need not be kept."""
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.learner.model.parameters()):
+            raise QkvError(
+                f"update {state.progress.updates} left weights that are not finite; it was not saved and the last "
+                "checkpoint is untouched: lower the learning rate"
+            )
+        state.saved = Progress(**asdict(state.progress))
+        state.metrics_bytes = self.metrics.size()
+        save_checkpoint(self.run.checkpoints, self.learner, state, score)
+        training = self.recipe.training
+        rotate(self.run.checkpoints, training.keep_last, training.keep_best, higher_is_better(self.recipe.validation.best))
+
+    def _out_of_patience(self, state: TrainState) -> bool:
+        patience = self.recipe.validation.patience
+        return patience is not None and state.without_improvement >= patience
+
+    def wants_to_stop(self, state: TrainState) -> bool:
+        return bool(self.stop) or state.finished
+
+    def close(self, state: TrainState) -> None:
+        """After the last update: what is not saved yet is saved now, so that a signal loses nothing."""
+        if state.progress.updates > state.saved.updates:
+            self.save(state, None)
+        self.metrics.close()
+        self.events.close()

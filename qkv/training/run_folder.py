@@ -1,0 +1,101 @@
+"""The folder of a run: its paths, its lock, its log of numbers."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import QkvError, UsageError
+
+
+class RunFolder:
+    """Where everything of a run is.
+
+    config.yaml     the resolved recipe; runs again
+    tokenizer/      the tokenizers
+    data/           the prepared pairs
+    checkpoints/    step-N/ each: weights, optimiser, position
+    best/           the best model so far, a saved-model folder
+    metrics.jsonl   a line for each update and validation
+    events/         the same for TensorBoard
+    samples/        outputs at each validation
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.tokenizer = path / "tokenizer"
+        self.train_data = path / "data" / "train"
+        self.dev_data = path / "data" / "dev"
+        self.checkpoints = path / "checkpoints"
+        self.best = path / "best"
+        self.metrics = path / "metrics.jsonl"
+        self.events = path / "events"
+        self.samples = path / "samples"
+
+    def create(self) -> None:
+        try:
+            for folder in (self.path, self.path / "data", self.checkpoints, self.samples):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise QkvError(
+                f"{self.path}: cannot be created ({error.strerror}); choose another folder with run=..."
+            ) from error
+
+    def has_checkpoints(self) -> bool:
+        return self.checkpoints.is_dir() and any(self.checkpoints.glob("step-*"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process trains in a run folder. The lock goes with the process, however it ends."""
+        try:
+            lock = (self.path / "run.lock").open("a+")
+        except OSError as error:
+            raise QkvError(f"{self.path}: cannot be written to ({error.strerror})") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.seek(0)
+                holder = lock.read().strip() or "unknown"
+                raise UsageError(
+                    f"{self.path}: is being trained by process {holder}; wait for it or choose another run folder"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            yield
+
+
+class MetricsLog:
+    """metrics.jsonl: one JSON object a line, appended; cut back on resume so that each update stands there once."""
+
+    def __init__(self, path: Path, keep_bytes: int) -> None:
+        self.path = path
+        try:
+            self.file = path.open("ab")
+            if path.stat().st_size > keep_bytes:
+                self.file.truncate(keep_bytes)
+        except OSError as error:
+            raise QkvError(f"{path}: cannot be written to ({error.strerror})") from error
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self.file.flush()
+
+    def size(self) -> int:
+        """Bytes so far, safe on disk."""
+        os.fsync(self.file.fileno())
+        return self.path.stat().st_size
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl; a last line cut off by a crash is left out."""
+    lines = path.read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines[:-1]]

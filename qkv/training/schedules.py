@@ -1,0 +1,96 @@
+"""Learning-rate schedules by `kind:`; the formulas stand in `functional/schedules.py`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qkv.config.base import Config, Kinds
+from qkv.functional import schedules as formulas
+
+
+class ScheduleConfig(Config):
+    """The learning rate over the run."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        """`update` counts from 1; `fraction` is how much of `training.stop_after` is done."""
+        raise NotImplementedError
+
+
+schedules = Kinds[ScheduleConfig]("schedule")
+AnySchedule = Annotated[ScheduleConfig, schedules]
+
+
+@schedules.register
+class NoamConfig(ScheduleConfig):
+    """factor d_model^-1/2 min(n^-1/2, n warmup^-3/2), equation 3 of the paper."""
+
+    kind: Literal["noam"] = "noam"
+    warmup: int = Field(4000, ge=1)
+    """Updates until the highest rate."""
+    factor: float = Field(1.0, gt=0)
+    """Multiplies the whole curve."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        return formulas.noam(update, d_model, self.warmup, self.factor)
+
+
+@schedules.register
+class InverseSqrtConfig(ScheduleConfig):
+    """Linear to the peak over the warm-up, then peak sqrt(warmup / n)."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    peak: float = Field(5e-4, gt=0)
+    """Highest rate, reached at the end of the warm-up."""
+    warmup: int = Field(4000, ge=1)
+    """Updates until the highest rate."""
+    start: float = Field(0.0, ge=0)
+    """Rate before the first update."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        return formulas.inverse_sqrt(update, self.peak, self.warmup, self.start)
+
+
+@schedules.register
+class CosineConfig(ScheduleConfig):
+    """Linear to the peak over the warm-up, then half a cosine to the floor at the end of the run."""
+
+    kind: Literal["cosine"] = "cosine"
+    peak: float = Field(5e-4, gt=0)
+    """Highest rate."""
+    warmup: int = Field(0, ge=0)
+    """Updates of linear growth at the start."""
+    floor: float = Field(0.0, ge=0)
+    """Rate at the end of the run."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        return formulas.warm_up(update, self.warmup) * formulas.cosine(fraction, self.peak, self.floor)
+
+
+@schedules.register
+class LinearConfig(ScheduleConfig):
+    """Linear to the peak over the warm-up, then straight down to the floor at the end of the run."""
+
+    kind: Literal["linear"] = "linear"
+    peak: float = Field(5e-4, gt=0)
+    """Highest rate."""
+    warmup: int = Field(0, ge=0)
+    """Updates of linear growth at the start."""
+    floor: float = Field(0.0, ge=0)
+    """Rate at the end of the run."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        return formulas.warm_up(update, self.warmup) * formulas.linear(fraction, self.peak, self.floor)
+
+
+@schedules.register
+class ConstantConfig(ScheduleConfig):
+    """One rate, after the warm-up."""
+
+    kind: Literal["constant"] = "constant"
+    peak: float = Field(5e-4, gt=0)
+    """The rate."""
+    warmup: int = Field(0, ge=0)
+    """Updates of linear growth at the start."""
+
+    def rate(self, update: int, fraction: float, d_model: int) -> float:
+        return formulas.constant(update, self.peak, self.warmup)

@@ -1,0 +1,38 @@
+"""SIGINT and SIGTERM ask the loop to stop; the second one does not wait."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class StopRequest:
+    """Remembers which signal came."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+    @property
+    def exit_code(self) -> int:
+        """As shells count: 130 for SIGINT, 143 for SIGTERM."""
+        return 128 + (self.signal or 0)
+
+
+@contextmanager
+def catch_stop_signals() -> Iterator[StopRequest]:
+    """Inside, the two signals only set the request; afterwards they do what they did before."""
+    request = StopRequest()
+    before = {number: signal.signal(number, request.receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,107 @@
+"""What a model is worth on the dev data: loss, perplexity, scores of its greedy output, samples to read."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+
+from qkv.data.batch import Batch
+from qkv.data.stream import BatchStream
+from qkv.decoding.translate import translate_greedily
+from qkv.evaluation.metrics import METRICS, group_by_source
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.text import TokenizerPair
+from qkv.training.recipe import ValidationConfig
+
+Tick = Callable[[int, int], None]
+"""Called with (done, total) between batches; may raise to stop early."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Scores by name, and a few outputs beside what was wanted."""
+
+    scores: dict[str, float]
+    samples: list[tuple[str, str, list[str]]]
+    """(source, output, right answers)"""
+
+    def samples_text(self) -> str:
+        blocks = (
+            "\n".join([f"src  {source}", f"out  {output}", *(f"ref  {answer}" for answer in answers)])
+            for source, output, answers in self.samples
+        )
+        return "\n\n".join(blocks) + "\n"
+
+
+def is_better(metric: str, new: float, old: float | None) -> bool:
+    if math.isnan(new):
+        return False
+    if old is None:
+        return True
+    return METRICS[metric].better(new, old) if metric in METRICS else new < old
+
+
+def higher_is_better(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].higher_is_better
+
+
+class Validator:
+    """Holds the dev data; called with a model again and again."""
+
+    def __init__(
+        self, config: ValidationConfig, stream: BatchStream, objective: TeacherForcing, tokenizers: TokenizerPair
+    ) -> None:
+        self.config = config
+        self.stream = stream
+        self.objective = objective
+        self.tokenizers = tokenizers
+        pairs = list(chain.from_iterable(stream.store.chunks()))
+        self.sources, self.answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
+
+    def __call__(self, model: Seq2Seq, tick: Tick) -> Validation:
+        was_training = model.training
+        model.eval()
+        try:
+            loss = self._loss(model, tick)
+            scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+            samples = self._decode(model, scores, tick)
+        finally:
+            model.train(was_training)
+        return Validation(scores, samples)
+
+    @torch.no_grad()
+    def _loss(self, model: Seq2Seq, tick: Tick) -> float:
+        nll = weight = 0.0
+        batches = len(self.stream.plan(0))
+        for index in range(batches):
+            batch: Batch = self.stream.batch(0, index)
+            report = self.objective.validation_loss(model, batch)
+            nll += report.nll
+            weight += report.weight
+            tick(index + 1, batches)
+        return nll / weight
+
+    def _decode(self, model: Seq2Seq, scores: dict[str, float], tick: Tick) -> list[tuple[str, str, list[str]]]:
+        """Add the scores of greedy output to `scores`; with no metric asked for, only the samples are decoded."""
+        wanted = self.config.max_sources if self.config.metrics else self.config.samples
+        chosen = _spread(len(self.sources), wanted)
+        if not chosen:
+            return []
+        sources = [self.sources[i] for i in chosen]
+        answers = [self.answers[i] for i in chosen]
+        outputs = translate_greedily(model, self.tokenizers, sources, progress=tick)
+        # Both sides of a comparison go through the same normal form: a tokenizer may fold spaces or case.
+        normal = [[self.tokenizers.tgt.normalize(answer) for answer in group] for group in answers]
+        for name in self.config.metrics:
+            scores[name] = METRICS[name].score(outputs, normal)
+        shown = _spread(len(chosen), self.config.samples)
+        return [(sources[i], outputs[i], normal[i]) for i in shown]
+
+
+def _spread(size: int, wanted: int | None) -> list[int]:
+    """`wanted` of `size` numbers, evenly spread; all of them without a wish."""
+    count = size if wanted is None else min(size, wanted)
+    return [index * size // count for index in range(count)]

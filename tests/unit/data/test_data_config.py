@@ -1,0 +1,55 @@
+"""The keys of the data configuration."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from qkv.data.config import BatchConfig, DataConfig
+from qkv.data.readers import TextCorpus, TsvCorpus
+
+TEXT = {"kind": "text", "src": "a.src", "tgt": "a.tgt"}
+TSV = {"kind": "tsv", "path": "a.tsv", "weight": 0.5}
+
+
+def test_one_corpus_or_a_list() -> None:
+    one = DataConfig.model_validate({"train": TEXT})
+    assert one == DataConfig.model_validate({"train": [TEXT]})
+    assert one.train == (TextCorpus(src=Path("a.src"), tgt=Path("a.tgt")),)
+    both = DataConfig.model_validate({"train": [TEXT, TSV]})
+    assert isinstance(both.train[1], TsvCorpus)
+    assert both.train[1].weight == 0.5
+
+
+def test_what_is_dumped_reads_back_equal() -> None:
+    config = DataConfig.model_validate({"train": [TEXT, TSV], "dev": TEXT, "root": "/somewhere"})
+    assert DataConfig.model_validate(config.model_dump(mode="json")) == config
+    assert BatchConfig.model_validate(BatchConfig(pairs=3).model_dump()) == BatchConfig(pairs=3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"train": []},
+        {"train": {"kind": "csv", "path": "a"}},
+        {"train": {**TEXT, "path": "a"}},
+        {"train": {**TEXT, "weight": 0}},
+        {"train": {**TEXT, "weight": float("nan")}},
+        {"train": {**TSV, "src_column": -1}},
+        {"train": TEXT, "dev": TEXT, "holdout": 5},
+        {"train": TEXT, "holdout": 0},
+        {"train": TEXT, "max_src_tokens": 1},
+        {"train": TEXT, "invalid_utf8": "ignore"},
+        {"train": TEXT, "unknown": 1},
+    ],
+)
+def test_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        DataConfig.model_validate(wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": 1}, {"pairs": 0}, {"tokens": "many"}])
+def test_batch_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        BatchConfig.model_validate(wrong)
