@@ -111,15 +111,15 @@ def _length_order(src_len: Lengths, tgt_len: Lengths, bits: np.random.PCG64) -> 
     noise mixes the batches of different epochs. Both keys and the tie-breaking bits are one 64-bit number:
     15 bits of length, then 48 bits of difference in fixed point (31 bits of fraction).
     """
-    src = np.minimum(src_len, MAX_SORTED_LENGTH).astype(np.int64)
-    tgt = np.minimum(tgt_len, MAX_SORTED_LENGTH).astype(np.int64)
-    second = (src - tgt + MAX_SORTED_LENGTH) << 31
-    second += (bits.random_raw(len(src)) >> np.uint64(32)).view(np.int64)
+    src = np.minimum(src_len, MAX_SORTED_LENGTH).astype(np.int32)
+    tgt = np.minimum(tgt_len, MAX_SORTED_LENGTH).astype(np.int32)
     first = np.maximum(src, tgt)
-    odd = (first & 1).astype(bool)
-    second[odd] = (1 << 48) - 1 - second[odd]
-    second += first << 48
-    return np.argsort(second, kind="stable")
+    key = (src - tgt + MAX_SORTED_LENGTH).astype(np.int64)
+    key <<= 31
+    key += (bits.random_raw(len(src)) >> np.uint64(32)).view(np.int64)
+    np.subtract((1 << 48) - 1, key, out=key, where=(first & 1).astype(bool))
+    key += first.astype(np.int64) << 48
+    return np.argsort(key, kind="stable")
 
 
 def _cut(longest: Lengths, budget: Budget) -> Indices:

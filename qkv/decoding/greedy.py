@@ -11,9 +11,7 @@ from qkv.text.special import SpecialIds
 
 
 @torch.no_grad()
-def greedy(
-    model: Seq2Seq, src: Tensor, src_keep: Tensor, special: SpecialIds, max_length: int
-) -> list[list[int]]:
+def greedy(model: Seq2Seq, src: Tensor, src_keep: Tensor, special: SpecialIds, max_length: int) -> list[list[int]]:
     """The most probable next token again and again, until END or `max_length` tokens; without END.
 
     Among equal tokens the lowest id wins. Sentences that have ended leave the batch.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 References = Sequence[Sequence[str]]
 """For each output, its right answers (one or more)."""
@@ -22,22 +23,23 @@ class Metric:
 
 def bleu(outputs: Sequence[str], references: References) -> float:
     """Corpus BLEU by sacreBLEU (13a, mixed case)."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     return float(BLEU().corpus_score(list(outputs), _as_streams(references)).score)
 
 
 def chrf(outputs: Sequence[str], references: References) -> float:
     """Corpus chrF by sacreBLEU."""
-    from sacrebleu.metrics import CHRF
+    from sacrebleu.metrics.chrf import CHRF
 
     return float(CHRF().corpus_score(list(outputs), _as_streams(references)).score)
 
 
-def _as_streams(references: References) -> list[list[str | None]]:
-    """sacreBLEU wants one list for each reference number, None where an output has fewer."""
+def _as_streams(references: References) -> list[list[str]]:
+    """sacreBLEU wants one list for each reference number, None where an output has fewer (its types hide that)."""
     most = max(len(answers) for answers in references)
-    return [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
+    streams = [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
+    return cast(list[list[str]], streams)
 
 
 def sequence_error_rate(outputs: Sequence[str], references: References) -> float:

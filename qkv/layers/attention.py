@@ -25,9 +25,7 @@ class MultiHeadAttention(nn.Module):
     `positions` may turn queries and keys and add a bias to the logits; cross-attention has none.
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, dropout: float = 0.0, positions: Positions | None = None
-    ) -> None:
+    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, positions: Positions | None = None) -> None:
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"num_heads ({num_heads}) must divide d_model ({d_model})")

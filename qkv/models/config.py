@@ -23,21 +23,21 @@ class ModelConfig(Config):
 
     preset: Literal["tiny", "small", "base", "big"] | None = None
     """Sizes and dropout to start from; any key given beside it wins. base and big are the paper's."""
-    d_model: int = Field(512, ge=1)
+    d_model: int = Field(default=512, ge=1)
     """Width of the residual stream."""
-    d_ff: int = Field(2048, ge=1)
+    d_ff: int = Field(default=2048, ge=1)
     """Inner width of the feed-forward network."""
-    num_heads: int = Field(8, ge=1)
+    num_heads: int = Field(default=8, ge=1)
     """Attention heads; must divide d_model."""
-    encoder_layers: int = Field(6, ge=1)
+    encoder_layers: int = Field(default=6, ge=1)
     """Depth of the encoder."""
-    decoder_layers: int = Field(6, ge=1)
+    decoder_layers: int = Field(default=6, ge=1)
     """Depth of the decoder."""
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
     """On each sublayer's output and on the embeddings with their positions, as in the paper."""
-    attention_dropout: float = Field(0.0, ge=0, lt=1)
+    attention_dropout: float = Field(default=0.0, ge=0, lt=1)
     """On the attention weights."""
-    feed_forward_dropout: float = Field(0.0, ge=0, lt=1)
+    feed_forward_dropout: float = Field(default=0.0, ge=0, lt=1)
     """On the inner vectors of the feed-forward network."""
     residual: AnyResidual = PostNormConfig()
     """Where the layer norm stands."""

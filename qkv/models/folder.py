@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from qkv.config import Config, dump_config, load_config
 from qkv.files import new_folder, verify_folder
@@ -34,7 +35,7 @@ class SavedModel:
     config: SavedConfig
 
 
-def save_model(folder: Path, saved: SavedModel, about: dict[str, str | int | float] | None = None) -> None:
+def save_model(folder: Path, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
     """Write the folder, replacing an older one only when the new one is complete."""
     with new_folder(folder, {"what": "model", **(about or {})}) as temporary:
         write_tensors(temporary / WEIGHTS, named_weights(saved.model))

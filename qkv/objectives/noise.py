@@ -14,9 +14,9 @@ from qkv.text.special import NAMES, SpecialIds
 class NoiseConfig(Config):
     """One way to disturb what the decoder reads."""
 
-    rate: float = Field(0.1, ge=0, le=1)
+    rate: float = Field(default=0.1, ge=0, le=1)
     """Share of the target tokens that are changed; never the start symbol or padding."""
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(default=0, ge=0)
     """The rate grows linearly from 0 over this many updates."""
 
     def rate_at(self, update: int) -> float:
@@ -42,7 +42,9 @@ class Drop(NoiseConfig):
     kind: Literal["drop"] = "drop"
 
     def apply(self, tgt_in: Tensor, update: int, special: SpecialIds, vocab_size: int) -> Tensor:
-        return drop_tokens(tgt_in, _eligible(tgt_in, special), self.rate_at(update), special.unk, torch.default_generator)
+        return drop_tokens(
+            tgt_in, _eligible(tgt_in, special), self.rate_at(update), special.unk, torch.default_generator
+        )
 
 
 @noises.register
@@ -63,4 +65,6 @@ class MaskOut(NoiseConfig):
     kind: Literal["mask"] = "mask"
 
     def apply(self, tgt_in: Tensor, update: int, special: SpecialIds, vocab_size: int) -> Tensor:
-        return mask_tokens(tgt_in, _eligible(tgt_in, special), self.rate_at(update), special.mask, torch.default_generator)
+        return mask_tokens(
+            tgt_in, _eligible(tgt_in, special), self.rate_at(update), special.mask, torch.default_generator
+        )

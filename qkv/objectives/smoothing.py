@@ -10,7 +10,6 @@ from qkv.config.base import Config, Kinds
 from qkv.functional import smoothing as forms
 from qkv.functional.smoothing import Smoothing
 
-
 Frequencies = Callable[[], Tensor]
 """Counts the tokens [V] of the training targets; called only by a form that needs them."""
 
@@ -41,7 +40,7 @@ class Uniform(SmoothingConfig):
     """(1 - amount) on the right token plus amount / V on every token (Szegedy 2016, PyTorch, Sockeye)."""
 
     kind: Literal["uniform"] = "uniform"
-    amount: float = Field(0.1, ge=0, lt=1)
+    amount: float = Field(default=0.1, ge=0, lt=1)
     """Probability mass taken from the right token."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:
@@ -53,7 +52,7 @@ class Others(SmoothingConfig):
     """1 - amount on the right token, amount / (V - 1) on each other one (tensor2tensor, fairseq)."""
 
     kind: Literal["others"] = "others"
-    amount: float = Field(0.1, ge=0, lt=1)
+    amount: float = Field(default=0.1, ge=0, lt=1)
     """Probability mass taken from the right token."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:
@@ -65,7 +64,7 @@ class OthersButPad(SmoothingConfig):
     """1 - amount on the right token, amount / (V - 2) on each other one but the padding (JoeyNMT)."""
 
     kind: Literal["others_but_pad"] = "others_but_pad"
-    amount: float = Field(0.1, ge=0, lt=1)
+    amount: float = Field(default=0.1, ge=0, lt=1)
     """Probability mass taken from the right token."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:
@@ -77,7 +76,7 @@ class Unigram(SmoothingConfig):
     """(1 - amount) on the right token plus amount times each token's frequency in the training targets."""
 
     kind: Literal["unigram"] = "unigram"
-    amount: float = Field(0.1, ge=0, lt=1)
+    amount: float = Field(default=0.1, ge=0, lt=1)
     """Probability mass taken from the right token."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:
@@ -89,7 +88,7 @@ class ConfidencePenalty(SmoothingConfig):
     """Cross-entropy minus beta times the entropy of the prediction (Pereyra 2017)."""
 
     kind: Literal["confidence_penalty"] = "confidence_penalty"
-    beta: float = Field(0.1, ge=0)
+    beta: float = Field(default=0.1, ge=0)
     """Weight of the entropy."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:

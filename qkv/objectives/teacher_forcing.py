@@ -25,9 +25,7 @@ class ObjectiveConfig(Config):
 class TeacherForcing:
     """loss = sum over target tokens of -sum_v q_v log p_v, with q the smoothed target distribution."""
 
-    def __init__(
-        self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies
-    ) -> None:
+    def __init__(self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> None:
         self.noise = config.noise
         self.special = special
         self.vocab_size = vocab_size

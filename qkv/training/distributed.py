@@ -80,9 +80,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
                 dist.destroy_process_group()
 
 
-def _start_worker(
-    run: Path, checkpoint: Path | None, rank: int, world: int, address: str
-) -> subprocess.Popen[bytes]:
+def _start_worker(run: Path, checkpoint: Path | None, rank: int, world: int, address: str) -> subprocess.Popen[bytes]:
     arguments = [str(run), str(rank), str(world), address, str(checkpoint or "")]
     command = [sys.executable, "-m", "qkv.training.worker", *arguments]
     # A session of its own: Ctrl-C reaches the leader only, which tells the workers at the next update.

@@ -12,15 +12,15 @@ from qkv.config.base import Config
 class OptimizerConfig(Config):
     """AdamW (Loshchilov & Hutter 2019); without weight decay it is Adam."""
 
-    beta1: float = Field(0.9, ge=0, lt=1)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the mean gradient."""
-    beta2: float = Field(0.98, ge=0, lt=1)
+    beta2: float = Field(default=0.98, ge=0, lt=1)
     """Decay of the mean squared gradient."""
-    eps: float = Field(1e-9, gt=0)
+    eps: float = Field(default=1e-9, gt=0)
     """Added to the root of the mean squared gradient."""
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
     """Decoupled weight decay."""
-    clip_norm: float | None = Field(1.0, gt=0)
+    clip_norm: float | None = Field(default=1.0, gt=0)
     """Longest gradient of an update; null switches clipping off."""
 
     def build(self, model: nn.Module) -> torch.optim.AdamW:
@@ -40,7 +40,7 @@ class FlatGradient:
     def __init__(self, model: nn.Module) -> None:
         parameters = list(model.parameters())
         self.flat = torch.zeros(sum(p.numel() for p in parameters))
-        for parameter, piece in zip(parameters, self.flat.split([p.numel() for p in parameters]), strict=True):
+        for parameter, piece in zip(parameters, torch.split(self.flat, [p.numel() for p in parameters]), strict=True):
             parameter.grad = piece.view_as(parameter)
 
     def clear(self) -> None:

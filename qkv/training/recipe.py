@@ -19,23 +19,23 @@ class TrainingConfig(Config):
 
     stop_after: Period = Period.parse("10e")
     """When the run is finished."""
-    accumulate: int = Field(1, ge=1)
+    accumulate: int = Field(default=1, ge=1)
     """Batches that are added up to one update."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """bf16: products in bfloat16, weights and sums in float32; pays from d_model 256 up on CPUs that have it."""
-    workers: int | Literal["auto"] = Field(1)
-    """Processes on this machine that share each batch; auto: one for each core. Results depend on it only by rounding."""
-    threads: int | None = Field(None, ge=1)
+    workers: int | Literal["auto"] = Field(default=1)
+    """Processes on this machine that share each batch; auto: one for each core. It changes results only by rounding."""
+    threads: int | None = Field(default=None, ge=1)
     """Threads of each worker; default: the cores divided among the workers."""
-    ema: float | None = Field(None, gt=0, lt=1)
+    ema: float | None = Field(default=None, gt=0, lt=1)
     """Decay of a moving average of the weights, which is then validated and saved as the model; null: none."""
     save_every: Period = Period.parse("10m")
     """How often a checkpoint is written, besides at each validation, at the end and on a signal."""
-    keep_last: int = Field(3, ge=1)
+    keep_last: int = Field(default=3, ge=1)
     """Newest checkpoints that are kept."""
-    keep_best: int = Field(1, ge=0)
+    keep_best: int = Field(default=1, ge=0)
     """Best validated checkpoints that are kept besides."""
-    max_bad_updates: int = Field(10, ge=1)
+    max_bad_updates: int = Field(default=10, ge=1)
     """Stop after this many updates in a row whose loss or gradient is not finite."""
 
     @model_validator(mode="after")
@@ -54,11 +54,11 @@ class ValidationConfig(Config):
     """Scores of greedy output, besides the loss."""
     best: Literal["loss", "bleu", "chrf", "accuracy", "wer", "per"] = "loss"
     """The score by which the best model is chosen."""
-    patience: int | None = Field(None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
     """Stop after this many validations without a better score; null: never."""
-    samples: int = Field(5, ge=0)
+    samples: int = Field(default=5, ge=0)
     """Outputs written to samples/ at each validation."""
-    max_sources: int | None = Field(None, ge=1)
+    max_sources: int | None = Field(default=None, ge=1)
     """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
 
     @model_validator(mode="after")
@@ -73,7 +73,7 @@ class Recipe(Config):
 
     run: Path = Path("runs/default")
     """The folder that the run writes to."""
-    seed: int = Field(1, ge=0)
+    seed: int = Field(default=1, ge=0)
     """Decides weights, order, dropout and noise."""
     data: DataConfig
     """Which pairs to learn from."""

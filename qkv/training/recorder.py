@@ -89,8 +89,8 @@ class Recorder:
     def keep_up(self, state: TrainState, last: bool) -> None:
         """Validate and save if it is time, or if the run is over."""
         config, progress = self.recipe, state.progress
-        fresh = progress.updates > state.validated.updates
-        validate = self.validator is not None and fresh and (last or progress.passed(config.validation.every, state.validated))
+        due = last or progress.passed(config.validation.every, state.validated)
+        validate = self.validator is not None and due and progress.updates > state.validated.updates
         score = None
         try:
             if validate:
@@ -151,8 +151,8 @@ class Recorder:
         state.saved = Progress(**asdict(state.progress))
         state.metrics_bytes = self.metrics.size()
         save_checkpoint(self.run.checkpoints, self.learner, state, score)
-        training = self.recipe.training
-        rotate(self.run.checkpoints, training.keep_last, training.keep_best, higher_is_better(self.recipe.validation.best))
+        training, higher = self.recipe.training, higher_is_better(self.recipe.validation.best)
+        rotate(self.run.checkpoints, training.keep_last, training.keep_best, higher)
 
     def _out_of_patience(self, state: TrainState) -> bool:
         patience = self.recipe.validation.patience

@@ -25,9 +25,9 @@ class NoamConfig(ScheduleConfig):
     """factor d_model^-1/2 min(n^-1/2, n warmup^-3/2), equation 3 of the paper."""
 
     kind: Literal["noam"] = "noam"
-    warmup: int = Field(4000, ge=1)
+    warmup: int = Field(default=4000, ge=1)
     """Updates until the highest rate."""
-    factor: float = Field(1.0, gt=0)
+    factor: float = Field(default=1.0, gt=0)
     """Multiplies the whole curve."""
 
     def rate(self, update: int, fraction: float, d_model: int) -> float:
@@ -39,11 +39,11 @@ class InverseSqrtConfig(ScheduleConfig):
     """Linear to the peak over the warm-up, then peak sqrt(warmup / n)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    peak: float = Field(5e-4, gt=0)
+    peak: float = Field(default=5e-4, gt=0)
     """Highest rate, reached at the end of the warm-up."""
-    warmup: int = Field(4000, ge=1)
+    warmup: int = Field(default=4000, ge=1)
     """Updates until the highest rate."""
-    start: float = Field(0.0, ge=0)
+    start: float = Field(default=0.0, ge=0)
     """Rate before the first update."""
 
     def rate(self, update: int, fraction: float, d_model: int) -> float:
@@ -55,11 +55,11 @@ class CosineConfig(ScheduleConfig):
     """Linear to the peak over the warm-up, then half a cosine to the floor at the end of the run."""
 
     kind: Literal["cosine"] = "cosine"
-    peak: float = Field(5e-4, gt=0)
+    peak: float = Field(default=5e-4, gt=0)
     """Highest rate."""
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
-    floor: float = Field(0.0, ge=0)
+    floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
     def rate(self, update: int, fraction: float, d_model: int) -> float:
@@ -71,11 +71,11 @@ class LinearConfig(ScheduleConfig):
     """Linear to the peak over the warm-up, then straight down to the floor at the end of the run."""
 
     kind: Literal["linear"] = "linear"
-    peak: float = Field(5e-4, gt=0)
+    peak: float = Field(default=5e-4, gt=0)
     """Highest rate."""
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
-    floor: float = Field(0.0, ge=0)
+    floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
     def rate(self, update: int, fraction: float, d_model: int) -> float:
@@ -87,9 +87,9 @@ class ConstantConfig(ScheduleConfig):
     """One rate, after the warm-up."""
 
     kind: Literal["constant"] = "constant"
-    peak: float = Field(5e-4, gt=0)
+    peak: float = Field(default=5e-4, gt=0)
     """The rate."""
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
 
     def rate(self, update: int, fraction: float, d_model: int) -> float:

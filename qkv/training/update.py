@@ -20,9 +20,7 @@ class Sums:
     weight: float = 0.0
 
 
-def add_gradients(
-    model: Seq2Seq, objective: TeacherForcing, batches: Sequence[Batch], update: int, bf16: bool
-) -> Sums:
+def add_gradients(model: Seq2Seq, objective: TeacherForcing, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`; nothing is divided here.
 
     A batch that does not fit into memory is split once by rows; each half is then tried as a whole.
@@ -43,9 +41,7 @@ def add_gradients(
     return sums
 
 
-def _add_one(
-    model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int, bf16: bool, sums: Sums
-) -> None:
+def _add_one(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
     report.sum.backward()  # type: ignore[no-untyped-call]
