@@ -83,14 +83,15 @@ def launch(command: list[str], log: Path) -> None:
 def run_ours(qkv: Path, data: Path, run: Path, updates: int) -> Path:
     """Train with `qkv train`; the path of its metrics, one line an update."""
     recipe = {
-        "data": {"root": str(data), "train": {"kind": "text", "src": "train.en", "tgt": "train.de"}},
-        "text": {"shared": {"kind": "whitespace"}},
-        # The peers also drop inside the feed-forward network, so that the work is the same.
-        "model": {"preset": "tiny", "dropout": DROPOUT, "feed_forward_dropout": DROPOUT, "share_embeddings": "all"},
-        "objective": {"smoothing": {"kind": "uniform", "epsilon": LABEL_SMOOTHING}},
-        "batch": {"tokens": BATCH_TOKENS},
-        "training": {"stop": f"{updates}u", "learning_rate": LEARNING_RATE, "clip_norm": 1.0, "seed": 1},
         "run": str(run / "model"),
+        "data": {"root": str(data), "train": {"kind": "text", "src": "train.en", "tgt": "train.de"}},
+        "text": {"shared": "whitespace"},
+        "batch": {"tokens": BATCH_TOKENS},
+        # The peers also drop inside the feed-forward network: with it the work is the same.
+        "model": {"preset": "tiny", "dropout": DROPOUT, "feed_forward_dropout": DROPOUT, "share_embeddings": "all"},
+        "objective": {"smoothing": {"kind": "uniform", "amount": LABEL_SMOOTHING}},
+        "schedule": {"kind": "constant", "peak": LEARNING_RATE},
+        "training": {"stop_after": f"{updates}u", "workers": "auto"},
     }
     (run / "recipe.yaml").write_text(json.dumps(recipe, indent=2), encoding="utf-8")
     launch([str(qkv), "train", str(run / "recipe.yaml")], run / "log.txt")

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from qkv.errors import CorruptFolder, QkvError
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 TEMPORARY_SUFFIX = ".tmp"
+OLD_SUFFIX = ".old.tmp"
 
 
 def sha256_of(path: Path) -> str:
@@ -38,12 +39,17 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace `path` by `content`, or leave it as it was."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     data = content.encode() if isinstance(content, str) else content
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync(path.parent)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise QkvError(f"{path}: cannot be written ({error.strerror}); nothing there was changed") from error
 
 
 @contextmanager
@@ -82,12 +88,20 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
 
 
 def _swap_in(temporary: Path, final: Path) -> None:
-    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards."""
-    old = final.with_name(final.name + ".old" + TEMPORARY_SUFFIX)
-    shutil.rmtree(old, ignore_errors=True)
+    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards.
+
+    Without a `final`, an `old` that an interrupted swap left is the only copy: it stays until the new one is there.
+    """
+    old = final.with_name(final.name + OLD_SUFFIX)
     if final.exists():
+        shutil.rmtree(old, ignore_errors=True)
         final.rename(old)
-    temporary.rename(final)
+    try:
+        temporary.rename(final)
+    except OSError:
+        with suppress(OSError):
+            old.rename(final)
+        raise
     sync(final.parent)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -99,7 +113,11 @@ def verify_folder(folder: Path) -> dict[str, Any]:
         path = folder / name
         if not path.is_file():
             raise CorruptFolder(f"{path}: is missing; the folder is incomplete, use another copy")
-        if path.stat().st_size != expected["size"] or sha256_of(path) != expected["sha256"]:
+        try:
+            unchanged = path.stat().st_size == expected["size"] and sha256_of(path) == expected["sha256"]
+        except OSError as error:
+            raise CorruptFolder(f"{path}: cannot be read ({error.strerror}); use another copy of the folder") from error
+        if not unchanged:
             raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
     return manifest
 
@@ -114,7 +132,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         names = list(manifest["files"])
         version = int(manifest["format"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptFolder(f"{path}: is not a manifest; use another copy of the folder") from error
     if version > FORMAT_VERSION:
         raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
@@ -123,14 +141,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def remove_leftovers(parent: Path) -> None:
-    """Remove what interrupted writes left behind in `parent`, restoring a folder caught mid-swap."""
-    for path in sorted(parent.glob("*.old" + TEMPORARY_SUFFIX)):
-        final = path.with_name(path.name.removesuffix(".old" + TEMPORARY_SUFFIX))
-        if not final.exists():
-            path.rename(final)
-    for path in sorted(parent.glob("*" + TEMPORARY_SUFFIX)):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+def remove_leftovers(parent: Path, *names: str) -> None:
+    """Remove what interrupted writes of `names` (patterns) left in `parent`; a folder caught mid-swap is put back."""
+    for name in names:
+        for path in sorted(parent.glob(name + OLD_SUFFIX)):
+            final = path.with_name(path.name.removesuffix(OLD_SUFFIX))
+            if not final.exists():
+                path.rename(final)
+        for path in sorted({*parent.glob(name + TEMPORARY_SUFFIX), *parent.glob(name + OLD_SUFFIX)}):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)

@@ -32,17 +32,18 @@ def attention(
     dropout: float = 0.0,
 ) -> ContextHeads:
     """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
-    device = q.device.type
-    short = device == "cpu" and k.shape[2] <= SHORT and q.shape[2] > 1
-    if short or dropout > 0:
-        if torch.is_autocast_enabled(device):
-            low = torch.get_autocast_dtype(device)
+    short = k.shape[2] <= SHORT and q.shape[2] > 1
+    if q.device.type == "cpu" and (short or dropout > 0):
+        if torch.is_autocast_enabled("cpu"):
+            low = torch.get_autocast_dtype("cpu")
             q, k, v = q.to(low), k.to(low), v.to(low)
         context: Tensor = _ShortAttention.apply(q, k, v, mask, bias, dropout)  # type: ignore[no-untyped-call]
         return context
     if bias is not None and mask is not None:
         bias = bias.masked_fill(~mask, -torch.inf)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask if bias is None else bias.to(q.dtype))
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask if bias is None else bias.to(q.dtype), dropout_p=dropout
+    )
 
 
 class _ShortAttention(torch.autograd.Function):

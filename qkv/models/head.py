@@ -17,7 +17,8 @@ class LinearHead(nn.Module):
         self.weight = weight
 
     def log_probs(self, decoded: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return torch.log_softmax(F.linear(decoded, self.weight).float(), dim=-1)
+        logits = F.linear(decoded, self.weight)
+        return torch.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def loss(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from qkv.errors import CorruptFolder, QkvError
-from qkv.files import new_folder, read_manifest, remove_leftovers, verify_folder
+from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
@@ -65,17 +65,23 @@ def list_checkpoints(parent: Path) -> list[Path]:
 
 
 def newest_good(parent: Path) -> tuple[Path, list[str]]:
-    """The newest undamaged checkpoint, and a sentence for each damaged one that was passed over."""
-    remove_leftovers(parent)
-    complaints = []
+    """The newest undamaged checkpoint, and a sentence for each damaged one that was passed over.
+
+    Those are renamed to damaged-step-N: as the newest they would be kept in place of good ones.
+    """
+    damaged: dict[Path, str] = {}
     for folder in reversed(list_checkpoints(parent)):
         try:
             verify_folder(folder)
         except CorruptFolder as error:
-            complaints.append(str(error))
+            damaged[folder] = str(error)
             continue
-        return folder, complaints
-    reasons = "; ".join(complaints) or "none was written"
+        for other in damaged:
+            aside = other.with_name(f"damaged-{other.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            other.rename(aside)
+        return folder, list(damaged.values())
+    reasons = "; ".join(damaged.values()) or "none was written"
     raise QkvError(f"{parent}: holds no usable checkpoint ({reasons}); start the run again in a new folder")
 
 

@@ -8,7 +8,7 @@ from qkv.data.parts import Part, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
 from qkv.errors import CorruptFolder
-from qkv.files import new_folder, remove_leftovers, verify_folder
+from qkv.files import new_folder, verify_folder
 from qkv.text import TextConfig, TokenizerPair
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
@@ -28,8 +28,6 @@ class Prepared:
 
 def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:
     """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
-    remove_leftovers(run.path)
-    remove_leftovers(run.path / "data")
     parts = data_parts(recipe.data, counting("Reading"))
     parts.pop("test", None)
     tokenizers = _tokenizers(recipe, parts["train"], run, counting)

@@ -56,6 +56,8 @@ class Recorder:
     events: EventLog
     reporter: Reporter
     stop: StopRequest
+    speed: float = 0.0
+    """Tokens a second, smoothed for the display."""
 
     def updated(self, state: TrainState, record: UpdateRecord) -> None:
         """After an update that was applied."""
@@ -72,8 +74,8 @@ class Recorder:
         if progress.updates % EVENTS_EVERY == 0:
             self.events.write("train", values, progress.updates)
         seconds_left = 60 * progress.minutes * (1 - record.done) / max(record.done, 1e-9)
-        speed = values["tokens_per_second"]
-        self.reporter.update(UpdateInfo(state, values["nll"], speed, record.rate, record.done, seconds_left))
+        self.speed += (values["tokens_per_second"] - self.speed) * (0.05 if self.speed else 1.0)
+        self.reporter.update(UpdateInfo(state, values["nll"], self.speed, record.rate, record.done, seconds_left))
 
     def not_finite(self, state: TrainState, record: UpdateRecord, batches: list[Batch]) -> None:
         """After an update that was not applied: say what was wrong and where."""
@@ -99,7 +101,8 @@ class Recorder:
             return
         state.finished = last or self._out_of_patience(state)
         save = progress.passed(config.training.save_every, state.saved) or validate or state.finished
-        if save and progress.updates > state.saved.updates:
+        # A signal during a validation left a checkpoint without a score; it is written again when there is one.
+        if save and (validate or progress.updates > state.saved.updates):
             self.save(state, score)
 
     def _validate(self, state: TrainState) -> float:

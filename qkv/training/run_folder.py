@@ -3,12 +3,14 @@
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from qkv.errors import QkvError, UsageError
+from qkv.files import remove_leftovers
 
 
 class RunFolder:
@@ -45,6 +47,19 @@ class RunFolder:
                 f"{self.path}: cannot be created ({error.strerror}); choose another folder with run=..."
             ) from error
 
+    def clean(self) -> None:
+        """Remove what a killed process left half written."""
+        remove_leftovers(self.path, "config.yaml", "tokenizer", "best")
+        remove_leftovers(self.path / "data", "train", "dev")
+        remove_leftovers(self.checkpoints, "step-*")
+        remove_leftovers(self.samples, "update-*")
+
+    def clear(self) -> None:
+        """Forget an earlier start that never came to a checkpoint; prepared data is checked when it is used."""
+        for folder in (self.tokenizer, self.best, self.events, self.samples):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.samples.mkdir(exist_ok=True)
+
     def has_checkpoints(self) -> bool:
         return self.checkpoints.is_dir() and any(self.checkpoints.glob("step-*"))
 
@@ -76,15 +91,22 @@ class MetricsLog:
     def __init__(self, path: Path, keep_bytes: int) -> None:
         self.path = path
         try:
-            self.file = path.open("ab")
+            # Unbuffered: what could not be written is not tried again when the file is closed.
+            self.file = path.open("ab", buffering=0)
             if path.stat().st_size > keep_bytes:
                 self.file.truncate(keep_bytes)
         except OSError as error:
             raise QkvError(f"{path}: cannot be written to ({error.strerror})") from error
 
     def write(self, line: dict[str, Any]) -> None:
-        self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self.file.flush()
+        rest = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+        except OSError as error:
+            raise QkvError(
+                f"{self.path}: cannot be written to ({error.strerror}); the last checkpoint is good, go on with --resume"
+            ) from error
 
     def size(self) -> int:
         """Bytes so far, safe on disk."""

@@ -1,6 +1,7 @@
 """SIGINT and SIGTERM ask the loop to stop; the second one does not wait."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -28,8 +29,14 @@ class StopRequest:
 
 @contextmanager
 def catch_stop_signals() -> Iterator[StopRequest]:
-    """Inside, the two signals only set the request; afterwards they do what they did before."""
+    """Inside, the two signals only set the request; afterwards they do what they did before.
+
+    Python lets only the main thread do this; in another one nothing is caught.
+    """
     request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
     before = {number: signal.signal(number, request.receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request

@@ -81,6 +81,9 @@ class Trainer:
             reporter.close()
 
     def _train_in(self, run: RunFolder, reporter: Reporter) -> Result:
+        run.clean()
+        if not self.resuming:
+            run.clear()
         write_atomic(run.config, dump_config(self.recipe))
         prepared = self._prepare(run, reporter)
         checkpoint = self._checkpoint(run, reporter)
@@ -92,7 +95,9 @@ class Trainer:
     def _prepare(self, run: RunFolder, reporter: Reporter) -> Prepared:
         if self.resuming:
             try:
-                return open_prepared(self.recipe, run)
+                prepared = open_prepared(self.recipe, run)
+                prepared.train.verify()
+                return prepared
             except CorruptFolder as error:
                 reporter.say(f"{error}; preparing the data again")
         prepared = prepare(self.recipe, run, reporter.counting)

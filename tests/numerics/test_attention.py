@@ -55,9 +55,7 @@ def test_equals_the_loops_of_the_equation(sizes: tuple[int, ...]) -> None:
 def test_equals_the_built_in_function_with_mask_and_bias(sizes: tuple[int, ...]) -> None:
     q, k, v = inputs(*sizes)
     mask, bias = ragged(sizes[0], sizes[3]), draw(1, sizes[1], sizes[2], sizes[3])
-    expected = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=bias.masked_fill(~mask, -torch.inf)
-    )
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.masked_fill(~mask, -torch.inf))
     assert torch.allclose(scaled_dot_product(q, k, v, mask, bias)[0], expected, rtol=0, atol=1e-10)
 
 
@@ -155,3 +153,25 @@ def test_weights_pass_gradcheck() -> None:
     mask = ragged(2, 4)
     assert torch.autograd.gradcheck(lambda q, k: attention_weights(q, k, mask), (q, k))
     assert torch.autograd.gradcheck(lambda q, k, v: scaled_dot_product(q, k, v, mask)[0], (q, k, v))
+
+
+def test_multi_head_attention_equals_the_built_in_module_with_copied_weights() -> None:
+    torch.manual_seed(0)
+    built_in = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
+    x, memory = draw(2, 5, 12, seed=1).requires_grad_(), draw(2, 7, 12, seed=2).requires_grad_()
+    keep = torch.arange(7)[None] < torch.tensor([[7], [4]])
+    weight, bias = built_in.in_proj_weight, built_in.in_proj_bias
+    q, k, v = (
+        split_heads(side @ weight[i * 12 : i * 12 + 12].T + bias[i * 12 : i * 12 + 12], 3)
+        for i, side in enumerate((x, memory, memory))
+    )
+    context, _ = scaled_dot_product(q, k, v, keep[:, None, None, :])
+    ours = built_in.out_proj(merge_heads(context))
+    theirs, _ = built_in(x, memory, memory, key_padding_mask=~keep)
+    assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
+    leaves = (x, memory, *built_in.parameters())
+    upstream = draw(2, 5, 12, seed=3)
+    for found, expected in zip(
+        torch.autograd.grad(ours, leaves, upstream), torch.autograd.grad(theirs, leaves, upstream), strict=True
+    ):
+        assert torch.allclose(found, expected, rtol=0, atol=1e-10)

@@ -24,4 +24,4 @@ class Sinusoidal(Positions):
         self.d_model = d_model
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x + sinusoidal(pos, self.d_model).to(x)
+        return x + sinusoidal(pos, self.d_model, x.dtype)

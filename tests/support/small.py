@@ -1,0 +1,64 @@
+"""Small models and batches that several folders of tests share."""
+
+import random
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qkv.data.batch import Batch, collate
+from qkv.models.build import build_model
+from qkv.models.config import ModelConfig
+from qkv.models.seq2seq import Seq2Seq
+from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
+
+VOCAB = 23
+WORDS = ["".join(letters) for letters in product("abc", repeat=2)]
+
+
+def small_config(**changes: Any) -> ModelConfig:
+    sizes = {"d_model": 16, "d_ff": 24, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    return ModelConfig(**{**sizes, **changes})
+
+
+def small_model(seed: int = 0, src_vocab: int = VOCAB, tgt_vocab: int = VOCAB, **changes: Any) -> Seq2Seq:
+    """In training mode, without dropout; every bias and norm is drawn too, so that none hides behind 0 or 1."""
+    torch.manual_seed(seed)
+    model = build_model(small_config(**changes), src_vocab, tgt_vocab, SPECIAL.pad)
+    stir(model)
+    return model
+
+
+def stir(model: nn.Module) -> None:
+    """Move every parameter away from its starting value."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+
+
+def random_ids(source: random.Random, length: int, vocab: int = VOCAB) -> list[int]:
+    """Ordinary ids only: a sentence without its END."""
+    return [source.randrange(5, vocab) for _ in range(length)]
+
+
+def batch_of(lengths: Sequence[tuple[int, int]], seed: int = 0, vocab: int = VOCAB) -> Batch:
+    """Random pairs of the given lengths (source, target), without END."""
+    source = random.Random(seed)
+    src = [random_ids(source, length, vocab) for length, _ in lengths]
+    tgt = [random_ids(source, length, vocab) for _, length in lengths]
+    return collate(src, tgt, SPECIAL, SPECIAL, range(len(lengths)))
+
+
+def small_text() -> tuple[TextConfig, TokenizerPair]:
+    """One tokenizer of nine words for both sides."""
+    config = TextConfig(shared=WhitespaceConfig())
+    return config, config.train(lambda: [" ".join(WORDS)], lambda: [])
+
+
+def decode(model: Seq2Seq, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
+    """Decoded vectors without a gradient."""
+    with torch.no_grad():
+        decoded: Tensor = model(src, src_keep, tgt_in)
+    return decoded
