@@ -1,29 +1,30 @@
 """Training speed: ours, eole and JoeyNMT side by side on Multi30k English-German, `tiny`, on the machine at hand.
 
-Peers live in environments of their own:
+Peers live in environments of their own (the last name on each line is what the peer imports and does not ask for):
 
     python3 -m venv eole && eole/bin/pip install torch==2.13.0 eole==0.6.4 aiohttp
-    python3 -m venv joeynmt && joeynmt/bin/pip install --no-deps joeynmt==2.3.0 &&
-        joeynmt/bin/pip install torch==2.13.0 numpy sentencepiece subword-nmt sacrebleu sacremoses tensorboard \\
-            matplotlib seaborn pyyaml packaging pandas datasets setuptools importlib_metadata
+    python3 -m venv joeynmt && joeynmt/bin/pip install torch==2.13.0 joeynmt==2.3.0 importlib_metadata
 
-(JoeyNMT pins a protobuf that today's tensorboard refuses, hence --no-deps. Without a GPU, add
---extra-index-url https://download.pytorch.org/whl/cpu for a smaller torch.) Then, in our environment:
+Then, in our environment:
 
     python benchmarks/train_throughput.py --data DIR/multi30k --eole-python eole/bin/python \\
         --joeynmt-python joeynmt/bin/python
 
 What is equal: the text, cut beforehand into pieces by one SentencePiece model (BPE, 8,000, both languages together) and
-read by all as whitespace-separated tokens; the vocabulary; 4+4 layers, width 128, feed-forward 256, 4 heads, one shared
-embedding matrix, dropout 0.3, label smoothing 0.1, Adam with clipping, fp32; batches of 4,096 tokens, padding included;
-the number of threads. What is not, because a peer cannot: see peers/configs.py.
+read by all as whitespace-separated tokens; the vocabulary, but for special symbols; 4+4 layers, width 128, feed-forward
+256, 4 heads, one shared embedding matrix, dropout 0.3, label smoothing 0.1, Adam with clipping, fp32; batches of 4,096
+tokens, padding included. Each system uses all cores in the best way it has on a CPU: the peers by threads in one
+process, ours by one process a core. What else differs, because a peer cannot do otherwise, is said in peers/configs.py.
 
 What is counted: target tokens that are not padding, with the end of the sentence, that the model was trained on,
 divided by the seconds of those updates. An update lasts from the end of the one before to its own end, so reading the
 batch, forward, backward and optimiser are all in it; start-up, validation, checkpoints and the first `--warmup` updates
-are not. Ours comes from its metrics.jsonl, the peers' from peers/probe.py, which counts their batches as they enter the
-training step. The systems take turns, and a ratio is taken within each turn, so that a machine that slows down slows
-all of them.
+are not. Ours comes from its metrics.jsonl (whose seconds leave out the writing of the line itself: 0.03 % when it was
+measured with one worker), the peers' from peers/probe.py, which counts their batches as they enter the training step.
+
+The systems take turns, and a ratio is taken within each turn, so that a machine that slows down slows all of them.
+Nothing else may run meanwhile: on a busy machine the peers lost far more than we did, and the ratios came out several
+times too high. What others use is measured before each turn, recorded, and warned of.
 """
 
 import argparse
@@ -36,6 +37,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,8 @@ import sentencepiece
 from peers.configs import BATCH_TOKENS, DROPOUT, LABEL_SMOOTHING, LEARNING_RATE, eole_config, joeynmt_config
 
 PIECES = 8000
+MAX_BUSY = 0.1
+Train = Callable[[Path], Path]
 MakeConfig = Callable[[Path, Path, int], dict[str, Any]]
 PROBE = Path(__file__).parent / "peers" / "probe.py"
 
@@ -114,17 +118,33 @@ def tokens_per_second(path: Path, warmup: int, updates: int) -> float:
     return float(sum(line["tgt_tokens"] for line in counted) / sum(line["seconds"] for line in counted))
 
 
-def measure(systems: dict[str, Callable[[Path], Path]], options: argparse.Namespace) -> dict[str, list[float]]:
-    """Target tokens per second of each system in each repetition; the systems take turns."""
+def busy_share(seconds: float = 3.0) -> float | None:
+    """The share of the machine that others use while nothing of ours runs; None where the kernel does not tell."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    before = [int(field) for field in stat.read_text(encoding="ascii").split("\n")[0].split()[1:]]
+    time.sleep(seconds)
+    after = [int(field) for field in stat.read_text(encoding="ascii").split("\n")[0].split()[1:]]
+    spent = [b - a for a, b in zip(before, after, strict=True)]
+    idle, waiting = spent[3], spent[4]
+    return 1 - (idle + waiting) / sum(spent)
+
+
+def measure(systems: dict[str, Train], options: argparse.Namespace) -> tuple[dict[str, list[float]], float | None]:
+    """Target tokens per second of each system in each turn, and the largest share of the machine others used."""
     speeds: dict[str, list[float]] = {name: [] for name in systems}
+    busy: list[float] = []
     for repeat in range(options.repeats):
         for name, train in systems.items():
+            share = busy_share()
+            busy += [] if share is None else [share]
             run = options.work / f"{name}-{repeat}"
             shutil.rmtree(run, ignore_errors=True)
             run.mkdir(parents=True)
             speeds[name].append(tokens_per_second(train(run), options.warmup, options.updates))
-            print(f"repeat {repeat + 1}/{options.repeats}  {name:8} {speeds[name][-1]:8,.0f} tgt tok/s", flush=True)
-    return speeds
+            print(f"turn {repeat + 1}/{options.repeats}  {name:8} {speeds[name][-1]:8,.0f} tgt tok/s", flush=True)
+    return speeds, max(busy, default=None)
 
 
 def report(speeds: dict[str, list[float]]) -> dict[str, Any]:
@@ -161,7 +181,7 @@ def main() -> None:
     options.work = options.work.resolve()
     data, total = options.work / "data", options.warmup + options.updates
     prepare(options.data, data)
-    systems: dict[str, Callable[[Path], Path]] = {}
+    systems: dict[str, Train] = {}
     if not options.peers_only:
         systems["qkv"] = functools.partial(run_ours, options.qkv.absolute(), data, updates=total)
     for peer, python, config in (
@@ -170,11 +190,15 @@ def main() -> None:
     ):
         if python:
             systems[peer] = functools.partial(run_peer, peer, python.absolute(), config, data, updates=total)
-    figures = report(measure(systems, options))
+    speeds, busy = measure(systems, options)
+    figures = report(speeds)
+    if busy is not None and busy > MAX_BUSY:
+        print(f"DO NOT QUOTE THIS: others used up to {busy:.0%} of the machine; run it again when it is idle")
     line = {
         "benchmark": "train_throughput",
         "cores": os.cpu_count(),
         "machine": platform.platform(),
+        "busy_share_of_others": busy,
         "warmup": options.warmup,
         "updates": options.updates,
         "systems": figures,

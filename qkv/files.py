@@ -1,7 +1,7 @@
 """Folders that are whole or not there: written aside, checked by a manifest, renamed in one step.
 
-The manifest holds the size and SHA-256 of every file and is written last, so a folder without one, or
-with one that does not match, was interrupted or damaged and is never used.
+The manifest holds the size and SHA-256 of every file, and one of itself, and is written last, so a folder
+without one, or with one that does not match, was interrupted or damaged and is never used.
 """
 
 import hashlib
@@ -82,9 +82,16 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
         sync(path)
         files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
     manifest = {"format": FORMAT_VERSION, **about, "files": files}
+    manifest["seal"] = _seal_of(manifest)
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     for path in [p for p in folder.rglob("*") if p.is_dir()] + [folder]:
         sync(path)
+
+
+def _seal_of(manifest: dict[str, Any]) -> str:
+    """SHA-256 of the manifest without its seal."""
+    content = {key: value for key, value in manifest.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _swap_in(temporary: Path, final: Path) -> None:
@@ -130,13 +137,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise CorruptFolder(f"{folder}: has no {MANIFEST}; it was not written completely, or not by qkv")
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        names = list(manifest["files"])
         version = int(manifest["format"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        sealed = manifest["seal"] == _seal_of(manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFolder(f"{path}: is not a manifest; use another copy of the folder") from error
     if version > FORMAT_VERSION:
         raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
-    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
+    if not sealed:
+        raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in manifest["files"]):
         raise CorruptFolder(f"{path}: names a file outside its folder")
     return manifest
 

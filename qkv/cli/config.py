@@ -7,6 +7,8 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, help="What a recipe can say.")
 
+GENERATED = "*Generated from the code; `qkv config reference > docs/configuration.md` writes it again.*"
+
 
 @app.command("schema")
 def schema() -> None:
@@ -25,7 +27,8 @@ def reference() -> None:
     from qkv.config.reference import reference_page
     from qkv.training.recipe import Recipe
 
-    print(reference_page(Recipe))
+    title, rest = reference_page(Recipe).split("\n\n", 1)
+    print(title, GENERATED, rest, sep="\n\n", end="")
 
 
 @app.command("show")

@@ -24,17 +24,23 @@ def translate_greedily(
     sources = [[*ids, special.eos] for ids in tokenizers.src.encode_batch(texts)]
     outputs = [""] * len(texts)
     done = 0
-    for rows in _batches([len(ids) for ids in sources], batch_tokens):
-        src, src_keep = padded([sources[row] for row in rows], special.pad)
-        limit = 2 * src.shape[1] + 10
-        decoded = greedy(model, src, src_keep, tokenizers.tgt.special, limit)
-        for row, ids in zip(rows, decoded, strict=True):
-            outputs[row] = tokenizers.tgt.decode(ids)
-        done += len(rows)
-        if progress:
-            progress(done, len(texts))
-    model.train(was_training)
+    try:
+        for rows in _batches([len(ids) for ids in sources], batch_tokens):
+            src, src_keep = padded([sources[row] for row in rows], special.pad)
+            decoded = greedy(model, src, src_keep, tokenizers.tgt.special, _limit(src.shape[1]))
+            for row, ids in zip(rows, decoded, strict=True):
+                # The batch's limit is its longest source's: each text is held to its own, as if it were alone.
+                outputs[row] = tokenizers.tgt.decode(ids[: _limit(len(sources[row]))])
+            done += len(rows)
+            if progress:
+                progress(done, len(texts))
+    finally:
+        model.train(was_training)
     return outputs
+
+
+def _limit(src_length: int) -> int:
+    return 2 * src_length + 10
 
 
 def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

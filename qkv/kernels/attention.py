@@ -1,9 +1,9 @@
 """The fast twin of `qkv.functional.attention.scaled_dot_product`: the context only, no weights kept for people.
 
-PyTorch's own kernel is the best one for long keys without dropout. For the short sentences of a small
-model, and wherever dropout acts on the weights, plain batched products are faster on a CPU, if the
-softmax never sees a row shorter than a vector register: there PyTorch computes it number by number, ten
-times slower. So short rows are filled up with keys that nobody may attend to.
+Without dropout PyTorch's own kernel is the best one; with dropout on the weights it falls back to plain
+steps with slow random numbers, and the batched products here are faster on a CPU. Both need one more
+thing: a softmax over fewer numbers than a vector register holds is computed number by number, ten times
+slower. So rows that are a little too short are filled up with keys that nobody may attend to.
 """
 
 import math
@@ -17,8 +17,6 @@ from torch.autograd.function import once_differentiable
 from qkv.kernels.dropout import dropout_mask
 from qkv.shapes import Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 
-SHORT = 32
-"""Up to this many keys the batched products won against PyTorch's kernel without dropout too."""
 VECTOR = 16
 """Floats in the widest vector register."""
 
@@ -32,21 +30,32 @@ def attention(
     dropout: float = 0.0,
 ) -> ContextHeads:
     """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
-    short = k.shape[2] <= SHORT and q.shape[2] > 1
-    if q.device.type == "cpu" and (short or dropout > 0):
+    if dropout > 0 and q.device.type == "cpu":
         if torch.is_autocast_enabled("cpu"):
             low = torch.get_autocast_dtype("cpu")
             q, k, v = q.to(low), k.to(low), v.to(low)
-        context: Tensor = _ShortAttention.apply(q, k, v, mask, bias, dropout)  # type: ignore[no-untyped-call]
+        context: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)  # type: ignore[no-untyped-call]
         return context
-    if bias is not None and mask is not None:
-        bias = bias.masked_fill(~mask, -torch.inf)
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask if bias is None else bias.to(q.dtype), dropout_p=dropout
-    )
+    allowed = mask
+    if q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
+        k, v, allowed, bias = _fill_up(k, v, mask, bias)
+    if bias is not None:
+        bias = bias.to(q.dtype) if allowed is None else bias.to(q.dtype).masked_fill(~allowed, -torch.inf)
+    return F.scaled_dot_product_attention(q, k, v, allowed if bias is None else bias, dropout)
 
 
-class _ShortAttention(torch.autograd.Function):
+def _fill_up(
+    k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Zeros as keys and values up to a vector's width, and a mask that allows none of them."""
+    missing = VECTOR - k.shape[2]
+    if mask is None:
+        mask = torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool, device=k.device)
+    k, v = (F.pad(x, (0, 0, 0, missing)) for x in (k, v))
+    return k, v, F.pad(mask, (0, missing)), None if bias is None else F.pad(bias, (0, missing))
+
+
+class _DropoutAttention(torch.autograd.Function):
     """The equation on contiguous [B·H, length, width] tensors, so that each product is one batched call."""
 
     @staticmethod
@@ -62,7 +71,7 @@ class _ShortAttention(torch.autograd.Function):
         weights = torch.softmax(scores if additive is None else scores.add_(additive), dim=-1)
         if mask is not None and not (sees_a_key := mask.any(dim=-1, keepdim=True)).all():
             weights.mul_(sees_a_key)
-        dropped = dropout_mask(weights, rate) if rate else None
+        dropped = dropout_mask(weights, rate)
         context = torch.bmm(_apply(weights, dropped, v.dtype), v)
         ctx.save_for_backward(q, k, v, weights, dropped)
         return context.view(batch, heads, queries, -1)
@@ -74,8 +83,7 @@ class _ShortAttention(torch.autograd.Function):
         upstream = _stack(upstream, 1)
         d_v = torch.bmm(_apply(weights, dropped, v.dtype).transpose(1, 2), upstream)
         d_weights = _wide(torch.bmm(upstream, v.transpose(1, 2))).view_as(weights)
-        if dropped is not None:
-            d_weights.mul_(dropped)
+        d_weights.mul_(dropped)
         d_scores = torch.ops.aten._softmax_backward_data(d_weights, weights, -1, weights.dtype)
         d_bias = None
         if ctx.needs_input_grad[4]:
@@ -97,8 +105,8 @@ def _wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _apply(weights: Tensor, dropped: Tensor | None, dtype: torch.dtype) -> Tensor:
-    return (weights if dropped is None else weights * dropped).to(dtype).flatten(0, 1)
+def _apply(weights: Tensor, dropped: Tensor, dtype: torch.dtype) -> Tensor:
+    return (weights * dropped).to(dtype).flatten(0, 1)
 
 
 def _additive(mask: Tensor | None, bias: Tensor | None, scores: Tensor, num_keys: int) -> Tensor | None:

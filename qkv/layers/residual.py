@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
+from qkv.kernels.norm import residual_norm
 from qkv.layers.dropout import Dropout
 
 Sublayer = Callable[[Tensor], Tensor]
@@ -56,7 +57,8 @@ class PostNorm(Residual):
     """LN(x + Dropout(f(x)))"""
 
     def forward(self, x: Tensor, f: Sublayer) -> Tensor:
-        return self.norm(x + self.dropout(f(x)))  # type: ignore[no-any-return]
+        rate = self.dropout.rate if self.training else 0.0
+        return residual_norm(x, f(x), self.norm.weight, self.norm.bias, rate, self.norm.eps)
 
 
 @residuals.register

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from qkv.errors import CorruptFolder, QkvError
+from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
-from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
+from qkv.models.weights import load_weights, named_weights, read_tensors, tensor_names, write_tensors
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizer import optimizer_tensors, restore_optimizer
 from qkv.training.state import TrainState
@@ -53,10 +53,14 @@ def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
     tensors = read_tensors(folder / OPTIMIZER)
     restore_optimizer(learner.optimizer, learner.model, tensors)
     if learner.ema:
-        if not any(name.startswith("ema/") for name in tensors):
-            raise QkvError(f"{folder}: was trained without training.ema; it cannot be switched on when resuming")
         learner.ema.restore(tensors)
     return TrainState.from_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
+
+
+def require_average(folder: Path) -> None:
+    """A checkpoint without a moving average cannot go on with one."""
+    if not any(name.startswith("ema/") for name in tensor_names(folder / OPTIMIZER)):
+        raise UsageError(f"{folder}: was trained without training.ema; it cannot be switched on when resuming")
 
 
 def list_checkpoints(parent: Path) -> list[Path]:

@@ -49,6 +49,10 @@ class Team:
                 "a worker process ended unexpectedly; the last checkpoint is good, go on with --resume"
             ) from error
 
+    def meet(self) -> None:
+        """Wait until every worker has come here."""
+        self.add_up(torch.zeros(1))
+
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -114,4 +118,6 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
 
 
 def set_threads(threads: int | None, world: int) -> None:
-    torch.set_num_threads(threads or max(1, cores() // world))
+    """`threads` in this process; by default the cores of this machine divided among its workers."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", world))
+    torch.set_num_threads(threads or max(1, cores() // here))

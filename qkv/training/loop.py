@@ -34,17 +34,21 @@ class Loop:
 
     def run(self) -> None:
         """Train until `stop_after` is reached, patience runs out, or a signal asks to stop."""
-        self.learner.model.train()
-        self.gradient = FlatGradient(self.learner.model)
-        self.started = time.monotonic() - 60 * self.state.progress.minutes
+        self.start()
         while True:
             if self.recorder:
                 self.recorder.keep_up(self.state, self._done() >= 1)
             if self._agree_to_stop():
                 break
-            self._update()
+            self.update_once()
         if self.recorder:
             self.recorder.close(self.state)
+
+    def start(self) -> None:
+        """Make ready for updates."""
+        self.learner.model.train()
+        self.gradient = FlatGradient(self.learner.model)
+        self.started = time.monotonic() - 60 * self.state.progress.minutes
 
     def _done(self) -> float:
         return self.state.progress.of(self.recipe.training.stop_after)
@@ -58,7 +62,7 @@ class Loop:
         self.state.progress.minutes = float(agreed[1])
         return bool(agreed[0]) or self._done() >= 1
 
-    def _update(self) -> None:
+    def update_once(self) -> None:
         """One step of the optimiser, from `accumulate` batches of the epoch's plan."""
         began = time.monotonic()
         state, config = self.state, self.recipe.training

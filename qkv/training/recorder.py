@@ -1,6 +1,6 @@
 """The leader's books: log, validate, save, keep the best."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
@@ -104,6 +104,9 @@ class Recorder:
         # A signal during a validation left a checkpoint without a score; it is written again when there is one.
         if save and (validate or progress.updates > state.saved.updates):
             self.save(state, score)
+        if state.finished and self.validator is None:
+            with self._averaged():
+                self._save_best(state, {})
 
     def _validate(self, state: TrainState) -> float:
         """Score the model (the average, if there is one), keep it if it is the best; returns the deciding score."""
@@ -115,13 +118,12 @@ class Recorder:
             if self.stop:
                 raise _StopValidation
 
-        ema, model = self.learner.ema, self.learner.model
-        with ema.in_place_of(model) if ema else nullcontext():
-            result = self.validator(model, tick)
+        with self._averaged():
+            result = self.validator(self.learner.model, tick)
             score = result.scores[self.recipe.validation.best]
             improved = is_better(self.recipe.validation.best, score, state.best_score)
             if improved:
-                self._save_best(state, result)
+                self._save_best(state, result.scores)
         state.validated = Progress(**asdict(state.progress))
         state.last_scores = result.scores
         state.without_improvement = 0 if improved else state.without_improvement + 1
@@ -130,9 +132,15 @@ class Recorder:
         self._publish(state, result, improved)
         return score
 
-    def _save_best(self, state: TrainState, result: Validation) -> None:
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that it is judged and saved by."""
+        ema = self.learner.ema
+        return ema.in_place_of(self.learner.model) if ema else nullcontext()
+
+    def _save_best(self, state: TrainState, scores: dict[str, float]) -> None:
+        """The best model so far; without dev data, the last one."""
         saved_config = SavedConfig(model=self.recipe.model, text=self.recipe.text)
-        about = {"update": state.progress.updates, "scores": result.scores}
+        about = {"update": state.progress.updates, "scores": scores}
         save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, saved_config), about)
 
     def _publish(self, state: TrainState, result: Validation, improved: bool) -> None:

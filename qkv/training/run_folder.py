@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import QkvError, UsageError
-from qkv.files import remove_leftovers
+from qkv.errors import CorruptFolder, QkvError, UsageError
+from qkv.files import remove_leftovers, verify_folder
 
 
 class RunFolder:
@@ -60,6 +60,19 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
         self.samples.mkdir(exist_ok=True)
 
+    def verify_prepared(self) -> None:
+        """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""
+        damaged = []
+        for folder in (self.tokenizer, self.train_data, self.dev_data):
+            try:
+                if folder.exists():
+                    verify_folder(folder)
+            except CorruptFolder as error:
+                damaged.append(error)
+                shutil.rmtree(folder)
+        if damaged:
+            raise damaged[0]
+
     def has_checkpoints(self) -> bool:
         return self.checkpoints.is_dir() and any(self.checkpoints.glob("step-*"))
 
@@ -105,7 +118,7 @@ class MetricsLog:
                 rest = rest[self.file.write(rest) :]
         except OSError as error:
             raise QkvError(
-                f"{self.path}: cannot be written to ({error.strerror}); the last checkpoint is good, go on with --resume"
+                f"{self.path}: cannot be written to ({error.strerror}); the last checkpoint is good: --resume it"
             ) from error
 
     def size(self) -> int:

@@ -1,6 +1,8 @@
 """Train a recipe, or go on with a run: the way in for programs and for the command line."""
 
+import signal
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +15,8 @@ from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
 from qkv.models.folder import new_model
 from qkv.objectives.teacher_forcing import TeacherForcing
-from qkv.training.checkpoint import Learner, list_checkpoints, load_checkpoint, newest_good
-from qkv.training.distributed import Team, cores, local_team, set_threads
+from qkv.training.checkpoint import Learner, list_checkpoints, load_checkpoint, newest_good, require_average
+from qkv.training.distributed import Team, cores, local_team, set_threads, torchrun_team
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
@@ -49,6 +51,7 @@ class Trainer:
         self.recipe = _with_resolved_workers(recipe)
         self.reporter = reporter
         self.resuming = False
+        self.cluster: Team | None = None
 
     @classmethod
     def resume(cls, run: Path | str, overrides: Sequence[str] = (), reporter: Reporter | None = None) -> "Trainer":
@@ -67,6 +70,9 @@ class Trainer:
     def train(self) -> Result:
         keep_freed_memory()
         run = RunFolder(self.recipe.run)
+        self.cluster = torchrun_team()
+        if self.cluster and not self.cluster.leads:
+            return self._follow_in(run, self.cluster)
         if run.has_checkpoints() and not self.resuming:
             raise UsageError(
                 f"{run.path}: already holds a run; go on with it by --resume {run.path}, or choose another folder "
@@ -84,20 +90,33 @@ class Trainer:
         run.clean()
         if not self.resuming:
             run.clear()
-        write_atomic(run.config, dump_config(self.recipe))
+            write_atomic(run.config, dump_config(self.recipe))
         prepared = self._prepare(run, reporter)
         checkpoint = self._checkpoint(run, reporter)
+        if self.resuming:
+            # Not before: an override that cannot be must not spoil the saved recipe.
+            write_atomic(run.config, dump_config(self.recipe))
         workers = self.recipe.training.workers
         assert workers != "auto"
-        with catch_stop_signals() as stop, local_team(run.path, checkpoint, workers) as team:
+        if self.cluster:
+            self.cluster.meet()
+            everybody: AbstractContextManager[Team] = nullcontext(self.cluster)
+        else:
+            everybody = local_team(run.path, checkpoint, workers)
+        with catch_stop_signals() as stop, everybody as team:
             return lead(self.recipe, run, prepared, checkpoint, team, reporter, stop)
+
+    def _follow_in(self, run: RunFolder, team: Team) -> Result:
+        """Under torchrun, a process other than the first: it reads what the first one has prepared."""
+        team.meet()
+        checkpoint = newest_good(run.checkpoints)[0] if run.has_checkpoints() else None
+        return follow(run, checkpoint, team)
 
     def _prepare(self, run: RunFolder, reporter: Reporter) -> Prepared:
         if self.resuming:
             try:
-                prepared = open_prepared(self.recipe, run)
-                prepared.train.verify()
-                return prepared
+                run.verify_prepared()
+                return open_prepared(self.recipe, run)
             except CorruptFolder as error:
                 reporter.say(f"{error}; preparing the data again")
         prepared = prepare(self.recipe, run, reporter.counting)
@@ -115,6 +134,8 @@ class Trainer:
         folder, complaints = newest_good(run.checkpoints)
         for complaint in complaints:
             reporter.say(f"{complaint}; going back to {folder.name}")
+        if self.recipe.training.ema:
+            require_average(folder)
         return folder
 
 
@@ -160,6 +181,16 @@ def lead(
     loop.run()
     state = loop.state
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
+
+
+def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
+    """The part of every other worker: the loop without the books; the leader says when to stop."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    recipe = load_config(Recipe, run.config)
+    loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team)
+    loop.run()
+    return Result(run.path, True, 0, loop.state.progress.updates, {})
 
 
 def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:

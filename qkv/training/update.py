@@ -21,24 +21,31 @@ class Sums:
 
 
 def add_gradients(model: Seq2Seq, objective: TeacherForcing, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
-    """Add the gradient of every batch to the parameters' `.grad`; nothing is divided here.
+    """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
-    A batch that does not fit into memory is split once by rows; each half is then tried as a whole.
+    A batch that does not fit into memory is split once by rows. The update then begins again from zero, since half
+    a backward pass may have been added already.
     """
-    sums = Sums()
-    for batch in batches:
+    parts = [(batch, len(batch) > 1) for batch in batches]
+    while (too_large := _add_all(model, objective, parts, update, bf16, sums := Sums())) is not None:
+        halves = [(half, False) for half in parts[too_large][0].split()]
+        parts[too_large : too_large + 1] = halves
+        model.zero_grad(set_to_none=False)
+    return sums
+
+
+def _add_all(
+    model: Seq2Seq, objective: TeacherForcing, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
+) -> int | None:
+    """Add up all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
+    for number, (batch, may_split) in enumerate(parts):
         try:
             _add_one(model, objective, batch, update, bf16, sums)
-            continue
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error) or len(batch.pairs) < 2:
-                raise _explained(error, batch) from error
-        try:
-            for half in batch.split():
-                _add_one(model, objective, half, update, bf16, sums)
-        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error) and may_split:
+                return number
             raise _explained(error, batch) from error
-    return sums
+    return None
 
 
 def _add_one(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:

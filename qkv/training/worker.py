@@ -1,28 +1,20 @@
 """A worker process other than the leader: `python -m qkv.training.worker RUN RANK WORLD ADDRESS CHECKPOINT`."""
 
-import signal
 import sys
 from pathlib import Path
 
-from qkv.config import load_config
 from qkv.errors import QkvError
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import join_as_worker
-from qkv.training.prepare import open_prepared
-from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
-from qkv.training.trainer import make_loop
+from qkv.training.trainer import follow
 
 
-def main(run_path: str, rank: str, world: str, address: str, checkpoint: str) -> None:
-    """Load what the leader prepared, join the team, and compute this rank's share until the leader stops."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+def main(run: str, rank: str, world: str, address: str, checkpoint: str) -> None:
+    """Join the team and compute this rank's share until the leader stops."""
     keep_freed_memory()
-    run = RunFolder(Path(run_path))
-    recipe = load_config(Recipe, run.config)
     team = join_as_worker(address, int(rank), int(world))
-    make_loop(recipe, open_prepared(recipe, run), Path(checkpoint) if checkpoint else None, team).run()
+    follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
 
 
 if __name__ == "__main__":

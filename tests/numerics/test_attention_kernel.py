@@ -8,11 +8,12 @@ from torch import Tensor
 
 from qkv.functional.attention import attention_weights, scaled_dot_product
 from qkv.functional.masks import build_mask, causal
-from qkv.kernels.attention import SHORT, VECTOR, attention
+from qkv.kernels.attention import VECTOR, attention
 from qkv.kernels.dropout import dropout
 
-# One key, a vector's width and its neighbours, the border to PyTorch's kernel, one query.
-LENGTHS = [(1, 1), (3, VECTOR - 1), (5, VECTOR), (4, VECTOR + 1), (7, SHORT), (6, SHORT + 1), (1, 20), (40, 50)]
+# One key, one query, a vector's width and its neighbours, half of it and its neighbours, longer.
+HALF = VECTOR // 2
+LENGTHS = [(1, 1), (1, 11), (3, HALF), (3, HALF + 1), (5, VECTOR - 1), (5, VECTOR), (4, VECTOR + 1), (1, 20), (40, 50)]
 
 
 def draw(*shape: int) -> Tensor:
@@ -54,7 +55,7 @@ def test_equals_its_twin_with_a_causal_mask(queries: int) -> None:
     same(lambda: attention(q, k, v, mask), lambda: scaled_dot_product(q, k, v, mask)[0], (q, k, v))
 
 
-@pytest.mark.parametrize("keys", [5, VECTOR, SHORT + 9])
+@pytest.mark.parametrize("keys", [5, VECTOR - 1, VECTOR, 41])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_a_row_without_a_key_gives_zero_and_no_gradient(keys: int, rate: float) -> None:
     q, k, v, _ = inputs(4, keys)
@@ -70,22 +71,27 @@ def test_a_row_without_a_key_gives_zero_and_no_gradient(keys: int, rate: float) 
     assert not gradients[0][0, :, 1].any()
 
 
-@pytest.mark.parametrize("keys", [7, SHORT + 3])
-def test_dropout_acts_on_the_weights_as_drawn_by_the_same_seed(keys: int) -> None:
-    q, k, v, bias = inputs(VECTOR, keys)
-    width = max(keys, VECTOR)
-    mask = torch.rand(2, 1, 1, keys) < 0.8
+@pytest.mark.parametrize("lengths", [(1, 1), (4, 7), (3, VECTOR), (6, 35)])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_dropout_acts_on_the_weights_as_drawn_by_the_same_seed(
+    lengths: tuple[int, int], masked: bool, biased: bool
+) -> None:
+    q, k, v, bias = inputs(*lengths)
+    mask = torch.rand(2, 1, 1, lengths[1]) < 0.8 if masked else None
+    added = bias if biased else None
 
     def slow() -> Tensor:
         torch.manual_seed(5)
-        drawn = dropout(torch.ones(2, 3, VECTOR, width, dtype=torch.float64), 0.4)[..., :keys]
-        return (attention_weights(q, k, mask, bias) * drawn) @ v
+        width = max(lengths[1], VECTOR)
+        drawn = dropout(torch.ones(2, 3, lengths[0], width, dtype=torch.float64), 0.4)[..., : lengths[1]]
+        return (attention_weights(q, k, mask, added) * drawn) @ v
 
     def fast() -> Tensor:
         torch.manual_seed(5)
-        return attention(q, k, v, mask, bias, dropout=0.4)
+        return attention(q, k, v, mask, added, dropout=0.4)
 
-    same(fast, slow, (q, k, v, bias))
+    same(fast, slow, (q, k, v, bias) if biased else (q, k, v))
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5])

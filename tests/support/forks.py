@@ -18,6 +18,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PRELOADED = [
+    "sacrebleu",
+    "torch._dynamo",  # the first optimiser imports it
+    "qkv.demo",
+    "qkv.training.average",
+    "qkv.training.inspect_data",
+]
 
 
 @dataclass
@@ -59,7 +66,7 @@ class Child:
         while not true():
             assert self.poll() is None, f"ended early: {self.err.read_text()}"
             assert time.monotonic() < end, "waited too long"
-            time.sleep(0.002)
+            time.sleep(0.02)
 
     def wait(self, timeout: float = 60) -> Ended:
         end = time.monotonic() + timeout
@@ -67,7 +74,7 @@ class Child:
             if time.monotonic() > end:
                 self.send(signal.SIGKILL)
                 raise AssertionError(f"still running after {timeout} s: {self.err.read_text()}")
-            time.sleep(0.002)
+            time.sleep(0.02)
         errors = self.err.read_text(encoding="utf-8", errors="replace")
         return Ended(code, self.out.read_text(encoding="utf-8"), errors, time.monotonic() - self.began)
 
@@ -130,12 +137,8 @@ def command(*arguments: str) -> None:
 
 def serve() -> None:
     """Fork and poll on request, until stdin closes; the children that are left are ended."""
-    import qkv.cli
-    import qkv.demo
-    import qkv.training.average
-    import qkv.training.inspect_data
-    import qkv.training.trainer  # noqa: F401
-
+    for name in PRELOADED:
+        importlib.import_module(name)
     children: set[int] = set()
     for line in sys.stdin:
         request = json.loads(line)
@@ -148,7 +151,8 @@ def serve() -> None:
             if answer == 0:
                 _be_child(request)
             children.add(answer)
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
     for pid in children:
         os.kill(pid, signal.SIGKILL)
 

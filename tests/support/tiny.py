@@ -48,7 +48,8 @@ def plain(data: Path, run: Path, updates: int = 12) -> dict[str, Any]:
 def everything(data: Path, run: Path, updates: int = 12) -> dict[str, Any]:
     """The same with all that draws random numbers or remembers something from update to update."""
     recipe = plain(data, run, updates)
-    recipe["text"] = {"shared": {"kind": "sentencepiece", "model": "unigram", "vocab_size": 40, "byte_fallback": False, "sampling": 0.3}}
+    pieces = {"kind": "sentencepiece", "model": "unigram", "vocab_size": 40, "byte_fallback": False, "sampling": 0.3}
+    recipe["text"] = {"shared": pieces}
     recipe["model"] |= {"attention_dropout": 0.1, "feed_forward_dropout": 0.1}
     recipe["objective"] = {"noise": [{"kind": kind, "rate": 0.1, "warmup": 5} for kind in ("drop", "replace", "mask")]}
     recipe["schedule"] = {"kind": "inverse_sqrt", "peak": 3e-3, "warmup": 5}

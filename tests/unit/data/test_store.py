@@ -1,6 +1,5 @@
 """What goes into a store comes out of it; what is left out is counted."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus, TsvCorpus
 from qkv.data.store import CorpusRange, Limits, PairStore
 from qkv.errors import CorruptFolder, DataError
-from qkv.files import MANIFEST
+from qkv.files import seal
 from qkv.text.folder import TokenizerPair
 
 MakeStore = Callable[..., PairStore]
@@ -149,7 +148,7 @@ class TestDamage:
             store.read([0])
 
     def test_another_folder(self, tmp_path: Path) -> None:
-        (tmp_path / MANIFEST).write_text(json.dumps({"format": 1, "files": {}}))
+        seal(tmp_path, {})
         with pytest.raises(CorruptFolder, match="not the manifest of prepared data"):
             PairStore.open(tmp_path)
         with pytest.raises(CorruptFolder, match="no such folder"):

@@ -1,0 +1,187 @@
+"""What the README and the documentation show is run: commands, programs, recipes, and the outputs under them.
+
+The fenced blocks of a page are taken from top to bottom, in a folder of the page's own that holds `examples/`,
+`recipes/` and `benchmarks/`. A comment above a block says what else it is:
+
+    <!-- file: reverse.yaml -->   the block is the content of that file
+    <!-- output -->               the block is what the one before it prints; `...` stands for anything
+
+`bash` and `python` blocks are run (those of a page share their names), every `yaml` block must be a recipe or a part
+of one. Commands that install or build are not run; it is checked that what they name is there.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.config import validate
+from qkv.config.parse import parse_yaml
+from qkv.errors import UsageError
+from qkv.training.recipe import Recipe
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWN_ONLY = {"text", "json"}
+ANY_DATA = {"train": {"kind": "tsv", "path": "pairs.tsv"}}
+ANY_TEXT = {"shared": "char"}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    comment: str
+    text: str
+    line: int
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks, each with the HTML comment right above it."""
+    pattern = re.compile(r"(?:^<!-- (?P<comment>[^\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+    for match in pattern.finditer(text):
+        line = text.count("\n", 0, match.start("text")) + 1
+        yield Block(match["language"], match["comment"] or "", match["text"], line)
+
+
+@dataclass
+class Reader:
+    """Does what a page says."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+    printed: str = ""
+
+    def follow(self, block: Block, where: str) -> None:
+        if block.comment.startswith("file: "):
+            path = self.folder / block.comment.removeprefix("file: ")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        if block.comment == "output":
+            self.compare(block.text)
+        elif block.language == "bash":
+            self.printed = self.bash(block.text)
+        elif block.language == "python":
+            self.printed = self.python(block.text, where)
+        elif block.language == "yaml":
+            check_recipe(block.text, where)
+        else:
+            assert block.language in SHOWN_ONLY, f"nothing checks a block of {block.language or 'no language'}"
+
+    def bash(self, script: str) -> str:
+        lines = [line for line in script.splitlines() if not is_installation(line)]
+        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        result = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+            cwd=self.folder,
+            env={**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+        assert result.returncode == 0, f"{script}\n{result.stdout}"
+        return result.stdout
+
+    def python(self, program: str, where: str) -> str:
+        printed = io.StringIO()
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(printed):
+            exec(compile(program, where, "exec"), self.names)
+        return printed.getvalue()
+
+    def compare(self, expected: str) -> None:
+        pattern = re.escape(expected.strip("\n")).replace(r"\.\.\.", ".*?")
+        assert re.search(rf"^{pattern}$", self.printed, re.M | re.S), f"expected:\n{expected}\nprinted:\n{self.printed}"
+
+
+def is_installation(line: str) -> bool:
+    """Whether a command installs or builds; then what it names must be there."""
+    command = line.split("#")[0].split()
+    if command[:1] == ["make"]:
+        targets = [word for word in command[1:] if "=" not in word]
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert targets
+        assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets), line
+    elif command[:2] == ["pip", "install"]:
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
+        named = re.findall(r"\[([\w,]+)\]", line)
+        assert all(extra in extras for group in named for extra in group.split(",")), line
+    return command[:1] == ["make"] or command[:2] in (["pip", "install"], ["git", "clone"])
+
+
+def check_recipe(text: str, where: str) -> None:
+    """A whole recipe, or some of its keys."""
+    data = parse_yaml(text).data
+    validate(Recipe, {"data": ANY_DATA, "text": ANY_TEXT, **data}, where)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    for name in ("examples", "recipes", "benchmarks"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    threads = torch.get_num_threads()
+    yield Reader(tmp_path)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_shows_is_true(page: Path, reader: Reader) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        reader.follow(block, f"{page.name}:{block.line}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fence_is_seen(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert 2 * len(list(blocks(text))) == text.count("```")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("bash", "", "false\n", 1),
+        Block("bash", "", "qkv no-such-verb\n", 1),
+        Block("bash", "", "make no-such-target\n", 1),
+        Block("bash", "", "pip install 'qkv[no_such_extra]'\n", 1),
+        Block("python", "", "1 / 0\n", 1),
+        Block("yaml", "", "model: {num_head: 4}\n", 1),
+        Block("text", "output", "this was not printed\n", 1),
+        Block("cobol", "", "", 1),
+    ],
+    ids=lambda block: f"{block.language}: {block.text.strip()}",
+)
+def test_a_page_that_lies_is_caught(block: Block, reader: Reader) -> None:
+    with pytest.raises((AssertionError, ZeroDivisionError, UsageError)):
+        reader.follow(block, "page")
+
+
+def test_the_reference_is_up_to_date() -> None:
+    command = [sys.executable, "-c", "from qkv.cli import main; main()", "config", "reference"]
+    generated = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == generated, "write it again: qkv config reference > docs/configuration.md"
+
+
+def test_the_menu_holds_every_page_once() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"^  +- [^:]+: (\S+\.md)$", menu, re.M)
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []

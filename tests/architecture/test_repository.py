@@ -1,0 +1,57 @@
+"""What holds for every file of the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ["qkv", "tests", "docs", "examples", "recipes", "benchmarks", ".ci"]
+KINDS = {".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".sh", ".cfg", ""}
+LONGEST = 400
+
+# Where a machine keeps its files, and where a site keeps its packages, are nobody else's business.
+PRIVATE = [
+    re.compile(r"(?<![\w.~*-])/(?:home|Users|work|root|mnt|scratch)/\w+"),
+    re.compile(
+        r"\b[\w.-]*(?:pypi|pythonhosted|artifactory|nexus|devpi|registry|mirror)[\w.-]*\.(?:com|org|io|net|dev)\b"
+    ),
+    re.compile(r"https?://(?:\d+\.){3}\d+"),
+    re.compile(r"://[^/\s@'\"]+@"),
+]
+
+
+def texts() -> list[Path]:
+    inside = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    paths = [path for path in [*ROOT.iterdir(), *inside] if path.is_file() and path.suffix in KINDS]
+    return sorted(path for path in paths if "__pycache__" not in path.parts)
+
+
+def private_parts(text: str) -> list[str]:
+    return [match[0] for pattern in PRIVATE for match in pattern.finditer(text)]
+
+
+def test_no_text_names_a_machine_or_a_package_host() -> None:
+    found = {path.relative_to(ROOT).as_posix(): private_parts(path.read_text(encoding="utf-8")) for path in texts()}
+    assert len(found) > 50
+    assert {name: parts for name, parts in found.items() if parts} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see /" + "home/me/x",
+        "pip -i https://py" + "pi.example.org/simple",
+        "http:/" + "/10.0.0.1/",
+        "git:/" + "/me@host/",
+    ],
+)
+def test_the_check_sees_private_parts(text: str) -> None:
+    assert private_parts(text)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "qkv").rglob("*.py")), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_file_of_the_package_holds_one_idea(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= LONGEST
+    assert lines == [] or lines[0].startswith('"""'), "a module begins with its docstring"

@@ -1,0 +1,70 @@
+"""What others build on: public names, verbs of the command line, recipes. A change here is a change of interface."""
+
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+
+import qkv
+from qkv.cli.app import app
+from qkv.config import dump_config, load_config
+from qkv.training.recipe import Recipe
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted([*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
+NAMES = ["Recipe", "Trainer", "load_config", "load_model", "save_model", "translate_greedily"]
+VERBS = {
+    "average": ["run", "--out", "--last", "--best"],
+    "config reference": [],
+    "config schema": [],
+    "config show": ["recipe", "overrides"],
+    "data check": ["recipe", "overrides", "--json"],
+    "demo": ["--folder", "--minutes", "--words"],
+    "tokenizer encode": ["folder", "--side"],
+    "tokenizer train": ["recipe", "overrides", "--out"],
+    "train": ["recipe", "overrides", "--resume"],
+}
+
+
+def test_public_names() -> None:
+    assert sorted(qkv.__all__) == NAMES
+    for name in NAMES:
+        assert getattr(qkv, name).__name__ == name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        qkv.no_such_name  # noqa: B018  # reading it is the test
+
+
+def test_verbs_and_their_parameters() -> None:
+    assert verbs(typer.main.get_command(app)) == VERBS
+
+
+def verbs(command: click.Command, name: str = "") -> dict[str, list[str]]:
+    if hasattr(command, "commands"):
+        found = (verbs(inner, f"{name} {word}".strip()) for word, inner in command.commands.items())
+        return {verb: parameters for group in found for verb, parameters in group.items()}
+    options = [max(parameter.opts, key=len) for parameter in command.params if parameter.param_type_name == "option"]
+    arguments = [parameter.name for parameter in command.params if parameter.param_type_name == "argument"]
+    return {name: arguments + options}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_and_parameter_says_what_it_is(verb: str) -> None:
+    command = typer.main.get_command(app)
+    for word in verb.split():
+        command = command.commands[word]
+    assert command.help
+    assert all(parameter.help for parameter in command.params)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_every_recipe_parses_and_reads_back(path: Path, tmp_path: Path) -> None:
+    recipe = load_config(Recipe, path)
+    resolved = tmp_path / "config.yaml"
+    resolved.write_text(dump_config(recipe), encoding="utf-8")
+    assert load_config(Recipe, resolved) == recipe
+    assert path.read_text(encoding="utf-8").startswith("#"), "begin with what the recipe is and how to run it"
+
+
+def test_there_are_recipes() -> None:
+    assert RECIPES

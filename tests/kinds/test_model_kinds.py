@@ -1,0 +1,185 @@
+"""Every kind of everything that a model and its training are made of: builds, trains, saves, loads, is documented."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from qkv.config import Config, dump_config, load_config
+from qkv.config.base import Kinds
+from qkv.data.batch import Batch, collate
+from qkv.layers.feed_forward import feed_forwards
+from qkv.layers.positions import positions
+from qkv.layers.residual import residuals
+from qkv.models.config import ModelConfig
+from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.noise import noises
+from qkv.objectives.smoothing import smoothings
+from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.text import SPECIAL
+from qkv.training.schedules import AnySchedule, ConstantConfig, schedules
+from tests.support.small import WORDS, decode, small_config, small_text
+
+TEXT, TOKENIZERS = small_text()
+SIZE = len(TOKENIZERS.tgt)
+UPDATES = 3
+SIZES: dict[str, Any] = {"num_heads": 4, "encoder_layers": 1, "decoder_layers": 1}
+SENTENCES = [("aa ab", "ab aa"), ("ba bb bc ca", "ca bc bb"), ("cc", "cc cb ca ac ab aa"), ("ab ca ab", "ba ba ab")]
+
+
+class ScheduleHolder(Config):
+    """A schedule as a field, to be written and read."""
+
+    schedule: AnySchedule = ConstantConfig()
+    """The schedule."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a kind is tried in: the default parts, the kind in place of one of them."""
+
+    model: ModelConfig
+    objective: ObjectiveConfig
+    schedule: AnySchedule
+
+    def fresh_model(self) -> Seq2Seq:
+        torch.manual_seed(5)
+        return new_model(self.model, TOKENIZERS)
+
+    def teacher(self) -> TeacherForcing:
+        return TeacherForcing(self.objective, SIZE, SPECIAL, lambda: torch.arange(SIZE, dtype=torch.float64))
+
+
+PLAIN = Setting(small_config(**SIZES), ObjectiveConfig(), ConstantConfig(peak=0.01))
+MODEL_PARTS: dict[str, Kinds[Any]] = {"positions": positions, "residual": residuals, "feed_forward": feed_forwards}
+REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, "smoothing": smoothings, "noise": noises, "schedule": schedules}
+
+
+def setting(key: str, kind: str) -> Setting:
+    """`kind` with its defaults under `key`; noise is made strong enough to meet a token of a small batch."""
+    if key in MODEL_PARTS:
+        return replace(PLAIN, model=small_config(**SIZES, **{key: kind}))
+    if key == "smoothing":
+        return replace(PLAIN, objective=ObjectiveConfig(smoothing=kind))
+    if key == "noise":
+        return replace(PLAIN, objective=ObjectiveConfig(noise=[{"kind": kind, "rate": 0.5}]))
+    return replace(PLAIN, schedule=ScheduleHolder(schedule=kind).schedule)
+
+
+ALL = [pytest.param(key, kind, id=f"{key}-{kind}") for key, kinds in REGISTRIES.items() for kind in kinds.names()]
+every_kind = pytest.mark.parametrize(("key", "kind"), ALL)
+every_part = pytest.mark.parametrize(("key", "kind"), [p for p in ALL if p.values[0] in MODEL_PARTS])
+
+
+def sentences() -> Batch:
+    src, tgt = (TOKENIZERS.src.encode_batch([pair[side] for pair in SENTENCES]) for side in range(2))
+    return collate(src, tgt, SPECIAL, SPECIAL, range(len(SENTENCES)))
+
+
+@lru_cache
+def trained(key: str, kind: str) -> tuple[Seq2Seq, list[float]]:
+    """Three updates on one batch; the model, and the clean loss before, between and after."""
+    trial, batch = setting(key, kind), sentences()
+    model, teacher = trial.fresh_model(), trial.teacher()
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    losses = [clean_loss(teacher, model, batch)]
+    for update in range(1, UPDATES + 1):
+        optimizer.param_groups[0]["lr"] = trial.schedule.rate(update, update / 10, trial.model.d_model)
+        optimizer.zero_grad()
+        teacher.training_loss(model, batch, update).sum.backward()
+        check_gradients(model)
+        optimizer.step()
+        losses.append(clean_loss(teacher, model, batch))
+    return model, losses
+
+
+@torch.no_grad()
+def clean_loss(teacher: TeacherForcing, model: Seq2Seq, batch: Batch) -> float:
+    return teacher.validation_loss(model, batch).nll
+
+
+def check_gradients(model: Seq2Seq) -> None:
+    """All finite, and every matrix is really used."""
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(torch.isfinite(parameter.grad).all()), name
+        assert parameter.dim() < 2 or bool(parameter.grad.any()), name
+
+
+@every_kind
+def test_three_updates_lower_the_loss(key: str, kind: str) -> None:
+    _, losses = trained(key, kind)
+    assert all(map(math.isfinite, losses))
+    assert len(set(losses)) == 1 + UPDATES
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("kind", schedules.names())
+def test_a_schedule_is_positive_from_the_first_update_on(kind: str) -> None:
+    schedule = setting("schedule", kind).schedule
+    rates = [schedule.rate(update, update / 20_000, 128) for update in range(1, 20_000, 99)]
+    assert all(map(math.isfinite, rates))
+    assert min(rates) > 0
+    assert max(rates) < 0.1
+
+
+@pytest.mark.parametrize("key", REGISTRIES)
+def test_no_two_kinds_are_the_same(key: str) -> None:
+    """A kind that the builder forgets to look at would give the loss of another one."""
+    found = {kind: fingerprint(setting(key, kind)) for kind in REGISTRIES[key].names()}
+    assert len(found) >= 2
+    assert len(set(found.values())) == len(found), found
+
+
+def fingerprint(trial: Setting) -> tuple[float, float]:
+    """The first training loss, and a learning rate."""
+    model = trial.fresh_model()
+    torch.manual_seed(7)
+    with torch.no_grad():
+        loss = float(trial.teacher().training_loss(model, sentences(), 1).sum)
+    return round(loss, 3), trial.schedule.rate(300, 0.3, 128)
+
+
+@every_part
+def test_saved_and_loaded_it_gives_the_same_bit_for_bit(key: str, kind: str, tmp_path: Path) -> None:
+    trial, (model, _) = setting(key, kind), trained(key, kind)
+    save_model(tmp_path / "model", SavedModel(model, TOKENIZERS, SavedConfig(model=trial.model, text=TEXT)))
+    loaded = load_model(tmp_path / "model")
+    assert loaded.config.model == trial.model
+    assert not loaded.model.training
+    assert torch.equal(log_probs(loaded.model), log_probs(model))
+    assert not torch.equal(log_probs(trial.fresh_model()), log_probs(model))
+
+
+def log_probs(model: Seq2Seq) -> Tensor:
+    batch = sentences()
+    return model.head.log_probs(decode(model.eval(), batch.src, batch.src_keep, batch.tgt_in)).detach()
+
+
+@every_kind
+def test_its_settings_are_written_and_read_again(key: str, kind: str, tmp_path: Path) -> None:
+    trial = setting(key, kind)
+    for config in (trial.model, trial.objective, ScheduleHolder(schedule=trial.schedule)):
+        (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+        assert load_config(type(config), tmp_path / "config.yaml") == config
+
+
+@every_kind
+def test_it_is_documented(key: str, kind: str) -> None:
+    cls = REGISTRIES[key][kind]
+    own = cls.__dict__.get("__doc__")
+    assert own
+    assert own.strip()
+    assert own != cls.__mro__[1].__doc__
+    undocumented = [name for name, field in cls.model_fields.items() if name != "kind" and not field.description]
+    assert not undocumented
+
+
+def test_the_sentences_are_in_the_vocabulary() -> None:
+    assert {word for pair in SENTENCES for text in pair for word in text.split()} <= set(WORDS)

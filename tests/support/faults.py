@@ -1,0 +1,124 @@
+"""Runs in which something goes wrong on purpose; each function is the whole life of a forked process."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from qkv.config import load_config
+from qkv.errors import QkvError
+from qkv.models import folder
+from qkv.models.folder import SavedModel
+from qkv.models.weights import write_tensors
+from qkv.training import checkpoint
+from qkv.training.distributed import Team
+from qkv.training.prepare import open_prepared
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
+from qkv.training.trainer import Trainer, make_loop
+from tests.support.forks import command
+from tests.support.tiny import as_recipe
+
+
+def run_to_end(trainer: Trainer) -> None:
+    """As the command does it."""
+    try:
+        result = trainer.train()
+    except QkvError as error:
+        sys.stderr.write(f"qkv: {error}\n")
+        sys.exit(error.exit_code)
+    sys.exit(result.exit_code)
+
+
+def slow_validation(recipe: dict[str, Any]) -> None:
+    """Each batch of a validation takes a second; a file says when the first has begun."""
+    from qkv.objectives.teacher_forcing import TeacherForcing
+
+    fast = TeacherForcing.validation_loss
+
+    def slow(self: TeacherForcing, *arguments: Any) -> Any:
+        (Path(recipe["run"]) / "validating").touch()
+        time.sleep(1)
+        return fast(self, *arguments)
+
+    TeacherForcing.validation_loss = slow  # type: ignore[method-assign]
+    run_to_end(Trainer(as_recipe(recipe)))
+
+
+CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")
+
+
+class Death:
+    """Ends the process without a word before its `moment`-th change of the disk, or in the middle of a tensor file."""
+
+    def __init__(self, moment: int) -> None:
+        self.moment, self.steps = moment, 0
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps == self.moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self) -> None:
+        """Count changes by Python's audit events; syncs and the writes of safetensors have none."""
+        sys.addaudithook(self._audit)
+        sync = os.fsync
+        os.fsync = lambda descriptor: (self.step(), sync(descriptor))[1]
+        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves  # type: ignore[attr-defined]
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            self.step()
+
+    def _write_in_halves(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
+        self.step()
+        write_tensors(path, tensors)
+        whole = path.read_bytes()
+        os.truncate(path, len(whole) // 2)
+        self.step()
+        path.write_bytes(whole)
+
+
+def die_at_every_step(original: str, copies: str, update: int, keep_last: int) -> None:
+    """In one copy of a run for each moment: save a checkpoint of `update`, rotate, save the best model, and die."""
+    recipe = load_config(Recipe, Path(original) / "config.yaml")
+    prepared = open_prepared(recipe, RunFolder(Path(original)))
+    newest, _ = checkpoint.newest_good(Path(original) / "checkpoints")
+    loop = make_loop(recipe, prepared, newest, Team())
+    loop.state.progress.updates = update
+    config = folder.SavedConfig(model=recipe.model, text=recipe.text)
+    saved = SavedModel(loop.learner.model, prepared.tokenizers, config)
+    for moment in range(1, 1000):
+        run = Path(shutil.copytree(original, Path(copies) / str(moment)))
+        pid = os.fork()
+        if pid == 0:
+            Death(moment).watch()
+            checkpoint.save_checkpoint(run / "checkpoints", loop.learner, loop.state, 1.0)
+            checkpoint.rotate(run / "checkpoints", keep_last, 0, False)
+            folder.save_model(run / "best", saved, {"update": update})
+            os._exit(0)
+        if os.waitpid(pid, 0)[1] == 0:
+            return
+
+
+def with_small_files(largest: int, *arguments: str) -> None:
+    """`qkv ARGUMENTS` where no file can grow beyond `largest` bytes: writing fails as on a full disk."""
+    # stderr is a file too, so it goes through a process without the limit.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=os.dup(2)) as copier:
+        assert copier.stdin
+        os.dup2(copier.stdin.fileno(), 2)
+        copier.stdin.close()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+        try:
+            command(*arguments)
+        finally:
+            sys.stderr.flush()
+            os.close(2)

@@ -1,0 +1,44 @@
+"""Fixtures of the tests that train; a conftest.py imports those that it wants."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.forks import Forks
+from tests.support.tiny import write_data
+
+
+@pytest.fixture(scope="session")
+def in_memory() -> Iterator[Path]:
+    """A folder where syncing costs nothing, if the machine has one."""
+    shared_memory = Path("/dev/shm")
+    parent = shared_memory if os.access(shared_memory, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="qkv-test-", dir=parent))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def scratch(in_memory: Path) -> Path:
+    """A new folder for one test."""
+    return Path(tempfile.mkdtemp(dir=in_memory))
+
+
+@pytest.fixture(scope="session")
+def data(in_memory: Path) -> Path:
+    """The tiny corpus."""
+    return write_data(in_memory / "data")
+
+
+@pytest.fixture(scope="session")
+def forks(in_memory: Path) -> Iterator[Forks]:
+    """Processes that start quickly."""
+    folder = in_memory / "forks"
+    folder.mkdir()
+    parent = Forks(folder)
+    yield parent
+    parent.close()
