@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer, pip and make; everything else goes into .venv.
-# A smaller torch on a machine without a GPU: make demo PIP_FLAGS='--extra-index-url https://download.pytorch.org/whl/cpu'
+# Options for pip, such as another package index, go in PIP_FLAGS.
 PYTHON ?= python3
 PIP_FLAGS ?=
 WORKERS ?= 2
@@ -22,8 +22,9 @@ help: ## show this list
 demo: .venv/installed ## train a small model on real data in a few minutes and show what it learnt
 	$(BIN)/qkv demo
 
+# One thread a process: pytest already runs one process for each core.
 test: lint ## lint, then run all the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: .venv/installed ## check style, format and types
 	$(BIN)/ruff check .
@@ -31,6 +32,7 @@ lint: .venv/installed ## check style, format and types
 	$(BIN)/mypy
 
 docs: .venv/installed-docs ## build the documentation into site/
+	$(BIN)/qkv config reference > docs/configuration.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove what was built and cached (the environment stays: `rm -r .venv` removes it)

@@ -1,9 +1,9 @@
-"""Does a corpus larger than memory prepare and iterate in bounded memory?
+"""Does a corpus of ten million pairs train in bounded memory?
 
     python benchmarks/large_corpus.py --pairs 10000000 --folder /somewhere/with/5GB
 
-Writes that many random pairs as two text files, prepares the store, plans two epochs, checks the data and goes
-through the batches of the first epoch, printing pairs a second and the peak resident memory after each stage.
+Writes that many random pairs as two text files, prepares them as `qkv train` does, plans two epochs, checks the data
+and trains for some updates, printing pairs a second and the peak resident memory after each stage.
 """
 
 import argparse
@@ -13,23 +13,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from qkv.data.check import check_data
-from qkv.data.config import BatchConfig, DataConfig
-from qkv.data.parts import data_parts
-from qkv.data.prepare import prepare_data
 from qkv.data.stream import BatchStream
-from qkv.text.character import CharacterConfig
-from qkv.text.folder import TextConfig
-from qkv.text.whitespace import WhitespaceConfig
+from qkv.training.prepare import prepare
+from qkv.training.progress import SilentReporter
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
+from qkv.training.trainer import Trainer
 
 WORDS = 5000
 BLOCK = 50_000
-TOKENIZERS = {"whitespace": WhitespaceConfig(), "char": CharacterConfig()}
 
 
 def peak_megabytes() -> float:
@@ -61,41 +58,50 @@ def write_pairs(folder: Path, pairs: int, seed: int) -> None:
                 tgt.write(" ".join(sentence[::-1] + sentence[: size // 4]) + "\n")
 
 
+def recipe(folder: Path, options: argparse.Namespace) -> Recipe:
+    return Recipe.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"root": str(folder), "train": {"kind": "text", "src": "train.src", "tgt": "train.tgt"}},
+            "text": {"shared": options.tokenizer},
+            "batch": {"tokens": options.tokens},
+            "model": {"preset": "tiny"},
+            "training": {"stop_after": f"{options.updates}u"},
+        }
+    )
+
+
 def measure(folder: Path, options: argparse.Namespace) -> None:
     pairs = options.pairs
     print(f"{'start':<10} peak {peak_megabytes():.0f} MiB")
     with stage("write", pairs):
         write_pairs(folder, pairs, options.seed)
-    data = DataConfig.model_validate(
-        {"root": folder, "train": {"kind": "text", "src": "train.src", "tgt": "train.tgt"}}
-    )
-    parts = data_parts(data)
-    config = TextConfig(shared=TOKENIZERS[options.tokenizer])
-    sample = [list(islice(parts["train"].texts(side), 100_000)) for side in ("src", "tgt")]
-    tokenizers = config.train(lambda: sample[0], lambda: sample[1])
+    settings = recipe(folder, options)
+    run = RunFolder(settings.run)
+    run.create()
     with stage("prepare", pairs):
-        store = prepare_data(data, parts, tokenizers, folder / "store")["train"]
+        prepared = prepare(settings, run, SilentReporter().counting)
+    store = prepared.train
     print("\n".join(store.report.lines()))
-    stream = BatchStream(store, tokenizers, BatchConfig(tokens=options.tokens), options.seed)
+    stream = BatchStream(store, prepared.tokenizers, settings.batch, options.seed)
     for epoch in (1, 0):
         with stage(f"plan {epoch}", len(store)):
             plan = stream.plan(epoch)
     print(f"{len(plan):,} batches, {plan.padding(store.src_len, store.tgt_len):.1%} padding")
     with stage("check", len(store)):
-        check_data({"train": store}, tokenizers, BatchConfig(tokens=options.tokens))
-    batches = min(len(plan), options.batches or len(plan))
-    seen = sum(len(plan.batch(index)) for index in range(batches))
-    with stage("iterate", seen):
-        for index in range(batches):
-            stream.batch(0, index)
+        check_data({"train": store}, prepared.tokenizers, settings.batch)
+    del stream, plan
+    seen = options.updates * len(store) // len(BatchStream(store, prepared.tokenizers, settings.batch, 1).plan(0))
+    with stage("train", seen):
+        Trainer(settings, SilentReporter()).train()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--tokens", type=int, default=4096, help="batch budget")
-    parser.add_argument("--batches", type=int, help="stop after so many batches (all)")
-    parser.add_argument("--tokenizer", choices=list(TOKENIZERS), default="whitespace")
+    parser.add_argument("--updates", type=int, default=100, help="how long to train")
+    parser.add_argument("--tokenizer", choices=["whitespace", "char"], default="whitespace")
     parser.add_argument("--folder", type=Path, help="where the temporary files go")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

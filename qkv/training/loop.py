@@ -42,6 +42,9 @@ class Loop:
                 break
             self.update_once()
         if self.recorder:
+            if self._done() >= 1 and not self.state.finished:
+                # Time ran out after the books were last looked at.
+                self.recorder.keep_up(self.state, True)
             self.recorder.close(self.state)
 
     def start(self) -> None:

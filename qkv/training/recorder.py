@@ -176,5 +176,3 @@ class Recorder:
         """After the last update: what is not saved yet is saved now, so that a signal loses nothing."""
         if state.progress.updates > state.saved.updates:
             self.save(state, None)
-        self.metrics.close()
-        self.events.close()

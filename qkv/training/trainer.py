@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,21 +164,25 @@ def lead(
     if prepared.dev is not None:
         dev = BatchStream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
         validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers)
-    loop.recorder = Recorder(
-        recipe,
-        run,
-        loop.learner,
-        loop.objective,
-        prepared.tokenizers,
-        validator,
-        MetricsLog(run.metrics, loop.state.metrics_bytes),
-        EventLog(run.events, loop.state.progress.updates),
-        reporter,
-        stop,
-    )
-    parameters = sum(p.numel() for p in loop.learner.model.parameters())
-    reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
-    loop.run()
+    with (
+        closing(MetricsLog(run.metrics, loop.state.metrics_bytes)) as metrics,
+        closing(EventLog(run.events, loop.state.progress.updates)) as events,
+    ):
+        loop.recorder = Recorder(
+            recipe,
+            run,
+            loop.learner,
+            loop.objective,
+            prepared.tokenizers,
+            validator,
+            metrics,
+            events,
+            reporter,
+            stop,
+        )
+        parameters = sum(p.numel() for p in loop.learner.model.parameters())
+        reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
+        loop.run()
     state = loop.state
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
 

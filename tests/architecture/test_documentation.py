@@ -113,11 +113,9 @@ def is_installation(line: str) -> bool:
         assert targets
         assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets), line
     elif command[:2] == ["pip", "install"]:
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-            "optional-dependencies"
-        ]
-        named = re.findall(r"\[([\w,]+)\]", line)
-        assert all(extra in extras for group in named for extra in group.split(",")), line
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        named = [extra for group in re.findall(r"\[([\w,]+)\]", line) for extra in group.split(",")]
+        assert set(named) <= set(project["optional-dependencies"]), line
     return command[:1] == ["make"] or command[:2] in (["pip", "install"], ["git", "clone"])
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from qkv.data.batch import Batch
 from qkv.errors import QkvError
 from qkv.files import sha256_of
+from qkv.layers.feed_forward import ReluFeedForward
 from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.report import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
@@ -80,13 +81,12 @@ class Failing:
         self.number += 1
         if self.number in self.calls and not self.backward:
             raise RuntimeError(NO_MEMORY)
-        report = self.objective.training_loss(model, batch, update)
         if self.number in self.calls:
-            model.encoder.register_full_backward_pre_hook(self._fail)
-        return report
+            self.hook = model.encoder.register_full_backward_pre_hook(self._fail)
+        return self.objective.training_loss(model, batch, update)
 
     def _fail(self, module: Any, gradient: Any) -> None:
-        module._backward_pre_hooks.clear()
+        self.hook.remove()
         raise RuntimeError(NO_MEMORY)
 
 
@@ -198,17 +198,15 @@ def test_a_bad_update_is_skipped(
 
 
 def test_the_first_bad_module_is_named(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from qkv.layers.feed_forward import FeedForward
-
-    healthy = FeedForward.forward
+    healthy = ReluFeedForward.forward
     calls = 0
 
-    def poisoned(self: Any, x: Tensor) -> Tensor:
+    def poisoned(self: ReluFeedForward, x: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
-        return healthy(self, x) * (float("inf") if calls >= 5 and self is not None else 1.0)
+        return healthy(self, x) * (float("inf") if calls >= 5 else 1.0)
 
-    monkeypatch.setattr(FeedForward, "forward", poisoned)
+    monkeypatch.setattr(ReluFeedForward, "forward", poisoned)
     recipe = changed(plain(data, scratch / "run"), training={"max_bad_updates": 3})
     with pytest.raises(QkvError, match=r"3 updates in a row .* not finite; the last checkpoint is untouched"):
         Trainer(as_recipe(recipe), SilentReporter()).train()
