@@ -56,7 +56,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        sys.exit(_fail(f"{error.filename or 'file'}: {error.strerror or error}", 1))
+        sys.exit(_fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1))
 
 
 def _fail(sentence: str, code: int) -> int:

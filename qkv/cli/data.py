@@ -27,4 +27,4 @@ def check(
         report = inspect_data(load_config(Recipe, recipe, overrides or []), reporter.counting)
     finally:
         reporter.close()
-    print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) if as_json else report.render(), end="")
+    print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) if as_json else report.render().rstrip("\n"))

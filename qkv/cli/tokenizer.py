@@ -17,9 +17,12 @@ def train(
     """Train the tokenizers of a recipe without training a model."""
     from qkv.config import load_config
     from qkv.data.parts import data_parts
+    from qkv.errors import UsageError
     from qkv.training.prepare import train_tokenizers
     from qkv.training.recipe import Recipe
 
+    if out.exists():
+        raise UsageError(f"{out}: exists already; choose another folder for the tokenizers")
     loaded = load_config(Recipe, recipe, overrides or [])
     pair = train_tokenizers(loaded.text, data_parts(loaded.data)["train"], out)
     sizes = f"{len(pair.src):,} tokens" if pair.shared else f"{len(pair.src):,} and {len(pair.tgt):,} tokens"
@@ -41,5 +44,5 @@ def encode(
     if side not in ("src", "tgt"):
         raise UsageError(f"--side {side}: must be src or tgt")
     tokenizer = pair.src if side == "src" else pair.tgt
-    for raw in sys.stdin.buffer:
+    for raw in sys.stdin.buffer if sys.stdin else ():
         print(" ".join(tokenizer.tokens(tokenizer.encode(raw.decode("utf-8", "replace").rstrip("\r\n")))))

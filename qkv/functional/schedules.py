@@ -37,10 +37,5 @@ def cosine(fraction: float, peak: float, floor: float = 0.0) -> float:
     return floor + (peak - floor) * (1 + math.cos(math.pi * _clip(fraction))) / 2
 
 
-def decay_fraction(update: int, warmup: int, total: int) -> float:
-    """The part of the decay that is done: 0 at the end of the warm-up, 1 at update `total`."""
-    return _clip((update - warmup) / max(total - warmup, 1))
-
-
 def _clip(fraction: float) -> float:
     return min(1.0, max(0.0, fraction))

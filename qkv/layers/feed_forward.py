@@ -47,8 +47,10 @@ class ReluFeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        # In place: the backward pass of relu needs only its result.
-        return self.outer(self.dropout(F.relu_(self.inner(x))))  # type: ignore[no-any-return]
+        # In place: the backward pass of relu needs only its result. On rows, because a result of more axes
+        # would be a view, and changing a view in place makes autograd copy it three times.
+        hidden = F.relu_(self.inner(x.flatten(0, -2)))
+        return self.outer(self.dropout(hidden)).view_as(x)  # type: ignore[no-any-return]
 
 
 @feed_forwards.register

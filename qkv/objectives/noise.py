@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from qkv.config.base import Config, Kinds
-from qkv.functional.noise import drop_tokens, mask_tokens, replace_tokens
+from qkv.functional.noise import choose, drop_tokens, mask_tokens, replace_tokens, swap_tokens
 from qkv.text.special import NAMES, SpecialIds
 
 
@@ -49,7 +49,7 @@ class Drop(NoiseConfig):
 
 @noises.register
 class Replace(NoiseConfig):
-    """The token becomes another one, drawn uniformly from the vocabulary."""
+    """The token becomes one drawn uniformly from the vocabulary."""
 
     kind: Literal["replace"] = "replace"
 
@@ -68,3 +68,16 @@ class MaskOut(NoiseConfig):
         return mask_tokens(
             tgt_in, _eligible(tgt_in, special), self.rate_at(update), special.mask, torch.default_generator
         )
+
+
+@noises.register
+class Swap(NoiseConfig):
+    """The chosen tokens change places among themselves, none by more than `distance` of them."""
+
+    kind: Literal["swap"] = "swap"
+    distance: int = Field(default=3, ge=1)
+    """How far a token may move, counted in chosen tokens."""
+
+    def apply(self, tgt_in: Tensor, update: int, special: SpecialIds, vocab_size: int) -> Tensor:
+        chosen = choose(_eligible(tgt_in, special), self.rate_at(update), torch.default_generator)
+        return swap_tokens(tgt_in, chosen, self.distance, torch.default_generator)

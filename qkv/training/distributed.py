@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from qkv.errors import QkvError
 
@@ -73,11 +74,11 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
         yield Team()
         return
     with tempfile.TemporaryDirectory(prefix="qkv-") as meeting:
-        address = f"file://{meeting}/rendezvous"
+        address = f"{meeting}/rendezvous"
         workers = [_start_worker(run, checkpoint, rank, world, address) for rank in range(1, world)]
         try:
-            team = _join(address, 0, world)
-            yield team
+            _await(workers, FileStore(address, world))
+            yield _join(address, 0, world)
         finally:
             _stop(workers)
             if dist.is_initialized():
@@ -85,20 +86,32 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
 
 
 def _start_worker(run: Path, checkpoint: Path | None, rank: int, world: int, address: str) -> subprocess.Popen[bytes]:
-    arguments = [str(run), str(rank), str(world), address, str(checkpoint or "")]
+    arguments = [str(run), str(rank), str(world), address, str(checkpoint or ""), str(os.getpid())]
     command = [sys.executable, "-m", "qkv.training.worker", *arguments]
     # A session of its own: Ctrl-C reaches the leader only, which tells the workers at the next update.
     return subprocess.Popen(command, start_new_session=True)
 
 
-def join_as_worker(address: str, rank: int, world: int) -> Team:
+def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
+    """Wait until all have started. Joining has no end when one of them is dead, so it comes after this."""
+    while not store.check([f"started/{rank}" for rank in range(1, len(workers) + 1)]):
+        if any(worker.poll() is not None for worker in workers):
+            raise QkvError(
+                "a worker process ended before it could begin; go on with --resume, or set training.workers=1"
+            )
+        time.sleep(0.02)
+
+
+def join_as_worker(address: str, rank: int, world: int, leader: int) -> Team:
     """In a worker process: meet the others, and end when the leader is gone."""
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(leader,), daemon=True).start()
+    FileStore(address, world).set(f"started/{rank}", "yes")
     return _join(address, rank, world)
 
 
 def _join(address: str, rank: int, world: int) -> Team:
-    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world, timeout=LONGEST_WAIT)
+    store = FileStore(address, world)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     return Team(rank, world)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.functional.schedules import constant, cosine, decay_fraction, inverse_sqrt, linear, noam, warm_up
+from qkv.functional.schedules import constant, cosine, inverse_sqrt, linear, noam, warm_up
 
 
 @pytest.mark.parametrize(("d_model", "warmup", "factor"), [(128, 2000, 1.0), (512, 4000, 2.0), (64, 1, 0.5)])
@@ -49,8 +49,3 @@ def test_linear_and_cosine_go_from_peak_to_floor() -> None:
         assert schedule(1.7, 3.0, 1.0) == pytest.approx(1.0)
     assert linear(0.25, 4.0) == pytest.approx(3.0)
     assert cosine(0.25, 4.0) == pytest.approx(2 + 2**0.5)
-
-
-def test_decay_fraction_counts_from_the_warm_up() -> None:
-    assert [decay_fraction(n, 10, 30) for n in (1, 10, 20, 30, 99)] == [0.0, 0.0, 0.5, 1.0, 1.0]
-    assert decay_fraction(5, 10, 10) == 0.0

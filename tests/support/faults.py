@@ -14,11 +14,12 @@ from typing import Any
 from torch import Tensor
 
 from qkv.config import load_config
+from qkv.data import check
 from qkv.errors import QkvError
 from qkv.models import folder
 from qkv.models.folder import SavedModel
 from qkv.models.weights import write_tensors
-from qkv.training import checkpoint
+from qkv.training import checkpoint, distributed
 from qkv.training.distributed import Team
 from qkv.training.prepare import open_prepared
 from qkv.training.recipe import Recipe
@@ -122,3 +123,15 @@ def with_small_files(largest: int, *arguments: str) -> None:
         finally:
             sys.stderr.flush()
             os.close(2)
+
+
+def worker_that_cannot_start(recipe: dict[str, Any]) -> None:
+    """The second process is gone before it has said a word."""
+    distributed._start_worker = lambda *_: subprocess.Popen(["false"])
+    run_to_end(Trainer(as_recipe(recipe)))
+
+
+def interrupted_data_check(recipe: str) -> None:
+    """Ctrl-C while the samples are looked at."""
+    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[assignment]
+    command("data", "check", recipe)

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.objectives.noise import Drop, MaskOut, NoiseConfig, Replace, noises
+from qkv.objectives.noise import Drop, MaskOut, NoiseConfig, Replace, Swap, noises
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
 
 every_noise = pytest.mark.parametrize("kind", noises.names())
+every_writing_noise = pytest.mark.parametrize("kind", [name for name in noises.names() if name != "swap"])
+"""Those that write something over a token; `swap` only moves them."""
 LARGE = 200
 
 
@@ -36,7 +38,7 @@ def within_three_sigma(changed: Tensor, tgt_in: Tensor, rate: float) -> None:
     assert abs(int(changed.sum()) - rate * trials) < 3 * math.sqrt(trials * rate * (1 - rate)) + 0.001
 
 
-@every_noise
+@every_writing_noise
 @pytest.mark.parametrize("rate", [0.05, 0.4])
 def test_the_rate_is_kept(kind: str, rate: float) -> None:
     """A replaced token is the same again once in V - 5 times, which is taken off the rate."""
@@ -50,7 +52,19 @@ def test_start_symbol_and_padding_never_change(kind: str) -> None:
     tgt_in = many()
     found = noisy(noises[kind](rate=1.0), tgt_in)
     assert torch.equal(found[~eligible(tgt_in)], tgt_in[~eligible(tgt_in)])
-    assert float((found != tgt_in)[eligible(tgt_in)].float().mean()) > 0.99
+    least = 0.5 if kind == "swap" else 0.99
+    assert float((found != tgt_in)[eligible(tgt_in)].float().mean()) > least
+
+
+@pytest.mark.parametrize("distance", [1, 3])
+def test_swapped_tokens_are_the_same_ones_and_stay_near(distance: int) -> None:
+    tgt_in = torch.arange(5, 65).repeat(50, 1)
+    tgt_in[:, 0] = SPECIAL.bos
+    found = noisy(Swap(rate=1.0, distance=distance), tgt_in)
+    assert torch.equal(found.sort().values, tgt_in.sort().values)
+    assert int((found[:, 1:] - tgt_in[:, 1:]).abs().max()) == distance
+    some = noisy(Swap(rate=0.2, distance=distance), tgt_in)
+    assert 0.02 < float((some != tgt_in).float().mean()) <= 0.2
 
 
 @every_noise
@@ -82,7 +96,7 @@ def test_the_seed_of_torch_decides(kind: str) -> None:
     assert not torch.equal(noisy(config, tgt_in, seed=1), noisy(config, tgt_in, seed=2))
 
 
-@every_noise
+@every_writing_noise
 def test_the_rate_grows_over_the_warm_up(kind: str) -> None:
     config, tgt_in = noises[kind](rate=0.4, warmup=100), many()
     assert [config.rate_at(update) for update in (1, 50, 100, 101, 9999)] == pytest.approx([0.004, 0.2, 0.4, 0.4, 0.4])

@@ -1,0 +1,98 @@
+"""Two processes that share every batch: the same run, and an end with a sentence when one of them is gone."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from qkv.training.run_folder import read_metrics
+from tests.support.forks import Child, Forks
+from tests.support.tiny import assert_same, changed, everything, plain, updates_of, validations_of, write_recipe
+
+TWO = {"workers": 2}
+
+
+def lines_of(run: Path) -> int:
+    try:
+        return (run / "metrics.jsonl").read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def workers_of(child: Child) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(child.pid)], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.slow
+def test_stopped_and_killed_runs_go_on_exactly(data: Path, scratch: Path, forks: Forks) -> None:
+    """One run with two workers is stopped by SIGTERM, then its leader is killed, then its other worker."""
+    recipe = changed(everything(data, scratch / "straight", 24), training={**TWO, "save_every": "2u"})
+    straight = forks.start_qkv("train", write_recipe(scratch / "straight.yaml", recipe))
+    run = scratch / "run"
+    child = forks.start_qkv("train", write_recipe(scratch / "recipe.yaml", {**recipe, "run": str(run)}))
+    child.until(lambda: lines_of(run) >= 4)
+    child.send(signal.SIGTERM)
+    assert child.wait(10).code == 143
+
+    child = forks.start_qkv("train", "--resume", run)
+    before = lines_of(run)
+    child.until(lambda: lines_of(run) >= before + 3)
+    (worker,) = workers_of(child)
+    child.send(signal.SIGKILL)
+    child.wait()
+    end = time.monotonic() + 10
+    while not gone(worker):
+        assert time.monotonic() < end, "the worker outlived its leader"
+        time.sleep(0.05)
+
+    child = forks.start_qkv("train", "--resume", run)
+    before = lines_of(run)
+    child.until(lambda: lines_of(run) >= before + 2)
+    (worker,) = workers_of(child)
+    killed = time.monotonic()
+    subprocess.run(["kill", "-9", str(worker)], check=True)
+    ended = child.wait(30)
+    assert time.monotonic() - killed < 30
+    assert ended.code == 1
+    assert "a worker process ended unexpectedly" in ended.complaint
+
+    assert forks.qkv("train", "--resume", run).code == 0
+    assert straight.wait().code == 0
+    assert_same(run, scratch / "straight")
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_changes_only_roundings(data: Path, scratch: Path, forks: Forks) -> None:
+    """The same pairs in the same order, and over 60 updates losses within 5e-3."""
+    losses, sizes, scores = {}, {}, {}
+    recipe = changed(plain(data, scratch / "run", 60), model={"dropout": 0.0}, training={"save_every": "60u"})
+    recipe["validation"]["every"] = "60u"
+    for workers in (1, 2):
+        run = scratch / str(workers)
+        own = changed({**recipe, "run": str(run)}, training={"workers": workers})
+        ended = forks.qkv("train", write_recipe(scratch / f"{workers}.yaml", own))
+        assert ended.code == 0, ended.stderr
+        losses[workers] = [float.fromhex(loss) for _, loss, *_ in updates_of(run)]
+        sizes[workers] = [line.get("tgt_tokens") for line in read_metrics(run / "metrics.jsonl")]
+        scores[workers] = [line["loss"] for line in validations_of(run)]
+    assert len(losses[1]) == 60
+    assert losses[1][-1] < losses[1][0] - 0.3
+    assert max(abs(a - b) for a, b in zip(losses[1], losses[2], strict=True)) < 5e-3
+    assert losses[1] != losses[2], "the second worker did nothing"
+    assert sizes[1] == sizes[2]
+    assert scores[1] == pytest.approx(scores[2], abs=5e-3)
+
+
+def test_a_worker_that_never_starts(data: Path, scratch: Path, forks: Forks) -> None:
+    recipe = changed(plain(data, scratch / "run"), training=TWO)
+    ended = forks.call("tests.support.faults:worker_that_cannot_start", recipe, timeout=30)
+    assert ended.code == 1
+    assert "a worker process ended before it could begin" in ended.complaint
