@@ -19,6 +19,7 @@ from qkv.errors import QkvError
 from qkv.models import folder
 from qkv.models.folder import SavedModel
 from qkv.models.weights import write_tensors
+from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training import checkpoint, distributed
 from qkv.training.distributed import Team
 from qkv.training.prepare import open_prepared
@@ -39,19 +40,17 @@ def run_to_end(trainer: Trainer) -> None:
     sys.exit(result.exit_code)
 
 
-def slow_validation(recipe: dict[str, Any]) -> None:
-    """Each batch of a validation takes a second; a file says when the first has begun."""
-    from qkv.objectives.teacher_forcing import TeacherForcing
-
+def slow_validation(recipe: str, marker: str) -> None:
+    """`qkv train` in which each batch of a validation takes a second; `marker` appears when the first has begun."""
     fast = TeacherForcing.validation_loss
 
     def slow(self: TeacherForcing, *arguments: Any) -> Any:
-        (Path(recipe["run"]) / "validating").touch()
+        Path(marker).touch()
         time.sleep(1)
         return fast(self, *arguments)
 
     TeacherForcing.validation_loss = slow  # type: ignore[method-assign]
-    run_to_end(Trainer(as_recipe(recipe)))
+    command("train", recipe)
 
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")

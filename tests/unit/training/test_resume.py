@@ -3,11 +3,14 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from qkv.training.checkpoint import list_checkpoints
 from qkv.training.run_folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
@@ -45,7 +48,7 @@ def straight(in_memory: Path, data: Path, forks: Forks) -> Path:
 
 
 def test_same_seed_same_run_in_this_process(straight: Path, data: Path, scratch: Path) -> None:
-    """Also with the shape checks of the tests on, and under another PYTHONHASHSEED."""
+    """Also with the shape checks of the tests on."""
     result = Trainer(as_recipe(everything(data, scratch / "run", UPDATES))).train()
     assert result.finished
     assert result.updates == UPDATES
@@ -57,6 +60,16 @@ def test_another_seed_another_run(straight: Path, data: Path, scratch: Path) -> 
     pairs = list(zip(updates_of(scratch / "run"), updates_of(straight), strict=False))
     assert len(pairs) == 3
     assert all(ours[1:] != theirs[1:] for ours, theirs in pairs)
+
+
+def test_the_surroundings_do_not_matter(straight: Path, data: Path, scratch: Path) -> None:
+    """Another hash seed, locale and time zone."""
+    recipe = write_recipe(scratch / "recipe.yaml", everything(data, scratch / "run", UPDATES))
+    surroundings = {"PYTHONHASHSEED": "4321", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
+    environment = {**os.environ, **surroundings, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "from qkv.cli import main; main()", "train", str(recipe)]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert_same(scratch / "run", straight)
 
 
 @pytest.mark.parametrize("after", [2, 7, 9])
@@ -103,10 +116,9 @@ def test_signals_to_the_command(
 
 def test_signal_during_validation(data: Path, scratch: Path, forks: Forks) -> None:
     """The validation is given up, the checkpoint written; the resumed run validates there and keeps the score."""
-    recipe = {**plain(data, scratch / "run", 8)}
-    stopped = forks.start("tests.support.faults:slow_validation", recipe)
-    marker = scratch / "run" / "validating"
-    stopped.until(marker.exists)
+    recipe = write_recipe(scratch / "recipe.yaml", plain(data, scratch / "run", 8))
+    stopped = forks.start("tests.support.faults:slow_validation", str(recipe), str(scratch / "validating"))
+    stopped.until((scratch / "validating").exists)
     sent = time.monotonic()
     stopped.send(signal.SIGTERM)
     ended = stopped.wait()
@@ -119,6 +131,23 @@ def test_signal_during_validation(data: Path, scratch: Path, forks: Forks) -> No
     assert_same(scratch / "run", scratch / "straight")
     manifest = (scratch / "run" / "checkpoints" / "step-00000004" / "manifest.json").read_text()
     assert '"score": null' not in manifest
+
+
+def test_a_second_signal_does_not_wait(data: Path, scratch: Path, forks: Forks) -> None:
+    """Nothing is written any more, and what was written before is good."""
+    run = scratch / "run"
+    recipe = changed(plain(data, run, 8), training={"save_every": "2u"})
+    path = write_recipe(scratch / "recipe.yaml", recipe)
+    child = forks.start("tests.support.faults:slow_validation", str(path), str(scratch / "validating"))
+    child.until((scratch / "validating").exists)
+    child.send(signal.SIGINT)
+    time.sleep(0.1)
+    child.send(signal.SIGINT)
+    ended = child.wait(5)
+    assert ended.code == 130
+    assert "Traceback" not in ended.stderr
+    assert [folder.name for folder in list_checkpoints(run / "checkpoints")] == ["step-00000002"]
+    assert forks.qkv("train", "--resume", run).code == 0
 
 
 def test_kill_at_random_moments(data: Path, scratch: Path, forks: Forks) -> None:
