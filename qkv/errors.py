@@ -17,5 +17,9 @@ class DataError(QkvError):
     """The user's files cannot be used as they are; the message starts with `file:line`."""
 
 
+class TeamBroken(QkvError):
+    """Another process of the same run is gone."""
+
+
 class CorruptFolder(QkvError):
     """A folder that qkv wrote is incomplete or has changed since."""

@@ -77,8 +77,12 @@ def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
 def seal(folder: Path, about: dict[str, Any]) -> None:
     """Write the manifest of a filled folder and sync everything to disk."""
     files = {}
+    # safetensors writes files that only their owner can read: these are like any other file of the user's.
+    umask = os.umask(0)
+    os.umask(umask)
+    permissions = 0o666 & ~umask
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        path.chmod(0o644)
+        path.chmod(permissions)
         sync(path)
         files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
     manifest = {"format": FORMAT_VERSION, **about, "files": files}

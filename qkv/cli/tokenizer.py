@@ -19,12 +19,18 @@ def train(
     from qkv.data.parts import data_parts
     from qkv.errors import UsageError
     from qkv.training.prepare import train_tokenizers
+    from qkv.training.progress import default_reporter
     from qkv.training.recipe import Recipe
 
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the tokenizers")
     loaded = load_config(Recipe, recipe, overrides or [])
-    pair = train_tokenizers(loaded.text, data_parts(loaded.data)["train"], out)
+    reporter = default_reporter()
+    try:
+        reporter.counting("Training tokenizers")(0, None)
+        pair = train_tokenizers(loaded.text, data_parts(loaded.data)["train"], out)
+    finally:
+        reporter.close()
     sizes = f"{len(pair.src):,} tokens" if pair.shared else f"{len(pair.src):,} and {len(pair.tgt):,} tokens"
     typer.echo(f"{out}: {sizes}", err=True)
 

@@ -27,6 +27,8 @@ def train(
     else:
         raise UsageError("give a recipe (qkv train recipe.yaml) or a run to go on with (qkv train --resume RUN)")
     result = trainer.train()
+    if not result.leads:
+        return
     if not result.finished:
         typer.echo(f"stopped after update {result.updates}; go on with: qkv train --resume {result.run}", err=True)
         raise typer.Exit(result.exit_code)

@@ -20,8 +20,9 @@ Where = Callable[[Loc], str]
 MOST_PROBLEMS = 20
 
 
-def load_config(cls: type[C], path: Path, overrides: Sequence[str] = ()) -> C:
+def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -> C:
     """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one UsageError."""
+    path = Path(path)
     document = read_yaml(path)
     if not isinstance(document.data, dict):
         raise UsageError(f"{path}:{document.line_of(())}: must hold key: value lines, not {shown(document.data)}")

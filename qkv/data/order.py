@@ -62,7 +62,8 @@ def epoch_plan(
 ) -> BatchPlan:
     """The batches of `epoch` (counted from 0)."""
     rows = _chosen(ranges, seed, epoch)
-    longest = np.maximum(src_len, tgt_len)[rows]
+    longest = np.maximum(src_len, tgt_len)
+    # Of all pairs, not only of this epoch's: a run must not learn of it in the middle.
     if longest.size and int(longest.max()) > budget.tokens:
         raise UsageError(
             f"batch.tokens is {budget.tokens}, but the longest pair has {int(longest.max())} tokens; raise "
@@ -70,7 +71,7 @@ def epoch_plan(
         )
     bits = _bits(seed, epoch, 0)
     order = _length_order(src_len[rows], tgt_len[rows], bits)
-    bounds = _cut(longest[order], budget)
+    bounds = _cut(longest[rows[order]], budget)
     shuffled = _permutation(len(bounds) - 1, bits)
     return BatchPlan(rows[order], bounds, shuffled)
 

@@ -35,9 +35,9 @@ class Part:
                     yield pair.src if side == "src" else pair.tgt
 
 
-def data_parts(data: DataConfig, progress: Progress | None = None) -> dict[str, Part]:
+def data_parts(data: DataConfig, progress: Progress | None = None, with_test: bool = False) -> dict[str, Part]:
     """The parts that `data` has, by name (`train`, `dev`, `test`), after checking that every file is there."""
-    named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test)}
+    named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test) if with_test else ()}
     for name, corpora in named.items():
         _require_files(name, corpora, data.root)
     parts = {name: Part(corpora, data.root, data.invalid_utf8) for name, corpora in named.items() if corpora}

@@ -3,6 +3,8 @@
 This is the readable definition against which faster decoders are tested.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,14 @@ from qkv.text.special import SpecialIds
 
 
 @torch.no_grad()
-def greedy(model: Seq2Seq, src: Tensor, src_keep: Tensor, special: SpecialIds, max_length: int) -> list[list[int]]:
+def greedy(
+    model: Seq2Seq,
+    src: Tensor,
+    src_keep: Tensor,
+    special: SpecialIds,
+    max_length: int,
+    after_step: Callable[[], None] = lambda: None,
+) -> list[list[int]]:
     """The most probable next token again and again, until END or `max_length` tokens; without END.
 
     Among equal tokens the lowest id wins. Sentences that have ended leave the batch.
@@ -30,6 +39,7 @@ def greedy(model: Seq2Seq, src: Tensor, src_keep: Tensor, special: SpecialIds, m
         live, best = live[going_on], best[going_on]
         for row, token in zip(live.tolist(), best.tolist(), strict=True):
             outputs[row].append(token)
+        after_step()
         if not len(live):
             break
         prefix = torch.cat([prefix[going_on], best[:, None]], dim=1)

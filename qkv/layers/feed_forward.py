@@ -1,5 +1,6 @@
 """The position-wise feed-forward network, section 3.3 of the paper, and its gated relatives."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from torch import Tensor, nn
@@ -20,11 +21,31 @@ feed_forwards = Kinds[FeedForwardConfig]("feed_forward")
 AnyFeedForward = Annotated[FeedForwardConfig, feed_forwards]
 
 
-def _linear(width_in: int, width_out: int) -> nn.Linear:
-    linear = nn.Linear(width_in, width_out)
+def _linear(width_in: int, width_out: int, bias: bool = True) -> nn.Linear:
+    linear = nn.Linear(width_in, width_out, bias)
     nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
+    if bias:
+        nn.init.zeros_(linear.bias)
     return linear
+
+
+class FeedForward(nn.Module):
+    """activation(x W_1 + b_1) W_2 + b_2"""
+
+    def __init__(
+        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Callable[[Tensor], Tensor] = F.relu_
+    ) -> None:
+        super().__init__()
+        self.inner = _linear(d_model, d_ff)
+        self.outer = _linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        # On rows: a result of more axes would be a view, and an activation that works in place on a view makes
+        # autograd copy it three times.
+        hidden = self.activation(self.inner(x.flatten(0, -2)))
+        return self.outer(self.dropout(hidden)).view_as(x)  # type: ignore[no-any-return]
 
 
 @feed_forwards.register
@@ -34,23 +55,8 @@ class ReluConfig(FeedForwardConfig):
     kind: Literal["relu"] = "relu"
 
     def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
-        return ReluFeedForward(d_model, d_ff, dropout)
-
-
-class ReluFeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2"""
-
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.inner = _linear(d_model, d_ff)
-        self.outer = _linear(d_ff, d_model)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # In place: the backward pass of relu needs only its result. On rows, because a result of more axes
-        # would be a view, and changing a view in place makes autograd copy it three times.
-        hidden = F.relu_(self.inner(x.flatten(0, -2)))
-        return self.outer(self.dropout(hidden)).view_as(x)  # type: ignore[no-any-return]
+        # In place: the backward pass of relu needs only its result.
+        return FeedForward(d_model, d_ff, dropout, F.relu_)
 
 
 @feed_forwards.register
@@ -60,25 +66,12 @@ class GeluConfig(FeedForwardConfig):
     kind: Literal["gelu"] = "gelu"
 
     def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
-        return GeluFeedForward(d_model, d_ff, dropout)
-
-
-class GeluFeedForward(nn.Module):
-    """GELU(x W_1 + b_1) W_2 + b_2"""
-
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.inner = _linear(d_model, d_ff)
-        self.outer = _linear(d_ff, d_model)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.outer(self.dropout(F.gelu(self.inner(x))))  # type: ignore[no-any-return]
+        return FeedForward(d_model, d_ff, dropout, F.gelu)
 
 
 @feed_forwards.register
 class SwigluConfig(FeedForwardConfig):
-    """(SiLU(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2; half as many parameters again at the same d_ff."""
+    """(SiLU(x W_g) * (x W_1)) W_2 without biases (Shazeer 2020); half as many parameters again at the same d_ff."""
 
     kind: Literal["swiglu"] = "swiglu"
 
@@ -87,13 +80,13 @@ class SwigluConfig(FeedForwardConfig):
 
 
 class SwigluFeedForward(nn.Module):
-    """(SiLU(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2"""
+    """(SiLU(x W_g) * (x W_1)) W_2"""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.gate = _linear(d_model, d_ff)
-        self.inner = _linear(d_model, d_ff)
-        self.outer = _linear(d_ff, d_model)
+        self.gate = _linear(d_model, d_ff, bias=False)
+        self.inner = _linear(d_model, d_ff, bias=False)
+        self.outer = _linear(d_ff, d_model, bias=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:

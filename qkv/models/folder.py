@@ -35,9 +35,9 @@ class SavedModel:
     config: SavedConfig
 
 
-def save_model(folder: Path, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
+def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
     """Write the folder, replacing an older one only when the new one is complete."""
-    with new_folder(folder, {"what": "model", **(about or {})}) as temporary:
+    with new_folder(Path(folder), {"what": "model", **(about or {})}) as temporary:
         write_tensors(temporary / WEIGHTS, named_weights(saved.model))
         (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")
         (temporary / TOKENIZER).mkdir()

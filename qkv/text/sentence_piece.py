@@ -65,7 +65,7 @@ class SentencePieceConfig(TokenizerConfig):
         return SentencePieceTokenizer(_train(sample, self), self.normalize, self.model, self.sampling)
 
     def load(self, folder: Path) -> "SentencePieceTokenizer":
-        check_settings(folder, KIND, self.normalize)
+        check_settings(folder, KIND, self.normalize, self.model)
         path = folder / MODEL
         try:
             return SentencePieceTokenizer(read_file(path), self.normalize, self.model, self.sampling)
@@ -89,6 +89,7 @@ class SentencePieceTokenizer:
         if tuple(self._pieces[: len(NAMES)]) != NAMES:
             raise ValueError(f"its first ids must be {' '.join(NAMES)}")
         self._normalization = normalization
+        self._model = model
         ordinary = [i for i in every[len(NAMES) :] if not self._processor.is_byte(i)]
         self._ids = {self._pieces[i]: i for i in ordinary}
         self._byte_ids = [i for i in every if self._processor.is_byte(i)]
@@ -132,7 +133,7 @@ class SentencePieceTokenizer:
         return [self._pieces[i] for i in ids]
 
     def save(self, folder: Path) -> None:
-        write_settings(folder, KIND, self._normalization)
+        write_settings(folder, KIND, self._normalization, self._model)
         (folder / MODEL).write_bytes(self._proto)
 
     def definition(self) -> dict[str, Any]:

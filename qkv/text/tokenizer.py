@@ -78,16 +78,20 @@ def fingerprint(tokenizer: Tokenizer) -> str:
     return hashlib.sha256(definition.encode()).hexdigest()
 
 
-def write_settings(folder: Path, kind: str, normalization: NormalizeConfig) -> None:
-    """Save beside the pieces what they were learned with."""
-    settings = {"kind": kind, "normalize": normalization.model_dump()}
+def write_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
+    """Save beside the pieces what they were learned with; `model` where a kind has several."""
+    settings = _settings(kind, normalization, model)
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def check_settings(folder: Path, kind: str, normalization: NormalizeConfig) -> None:
+def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> dict[str, Any]:
+    return {"kind": kind, "normalize": normalization.model_dump()} | ({"model": model} if model else {})
+
+
+def check_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
     """Refuse pieces that were learned with another kind or normal form: the same text would get other ids."""
     saved = read_json(folder / SETTINGS)
-    wanted = {"kind": kind, "normalize": normalization.model_dump()}
+    wanted = _settings(kind, normalization, model)
     if saved != wanted:
         raise UsageError(
             f"{folder}: the tokenizer was trained with {json.dumps(saved)}, the configuration says "

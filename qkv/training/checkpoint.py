@@ -1,6 +1,7 @@
 """Checkpoints: everything that the next update depends on, whole or not there."""
 
 import json
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,6 @@ def best_checkpoints(folders: list[Path], higher_is_better: bool) -> list[Path]:
             score = read_manifest(folder).get("score")
         except CorruptFolder:
             continue
-        if score is not None:
+        if score is not None and not math.isnan(score):
             scores[folder] = float(score)
     return sorted(scores, key=lambda folder: -scores[folder] if higher_is_better else scores[folder])

@@ -1,6 +1,6 @@
 """Which module first gave a number that is not finite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,25 @@ from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.teacher_forcing import TeacherForcing
 
 
-@torch.no_grad()
-def first_bad_module(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int) -> str:
-    """A short phrase: the first weight, else the first module's output, else the loss or the gradient."""
+def find_first_bad(model: Seq2Seq, objective: TeacherForcing, batches: Sequence[Batch], update: int, bf16: bool) -> str:
+    """A short phrase: the first bad weight, else module output or loss of a batch, else gradient.
+
+    The passes are computed again with new dropout, so what depended on one draw shows only in the gradient.
+    """
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             return f"weight {name}"
+    for batch in batches:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            if bad := _bad_in_pass(model, objective, batch, update):
+                return bad
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
+            return f"gradient of {name}"
+    return "sum over the batches"
+
+
+def _bad_in_pass(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int) -> str | None:
     bad: list[str] = []
     hooks = [module.register_forward_hook(_recorder(name, bad)) for name, module in model.named_modules() if name]
     try:
@@ -26,7 +39,7 @@ def first_bad_module(model: Seq2Seq, objective: TeacherForcing, batch: Batch, up
             hook.remove()
     if bad:
         return f"output of {bad[0]}"
-    return "gradient" if bool(torch.isfinite(report.sum)) else "loss"
+    return None if bool(torch.isfinite(report.sum)) else "loss"
 
 
 def _recorder(name: str, bad: list[str]) -> Callable[[nn.Module, Any, Any], None]:

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
-from qkv.errors import QkvError
+from qkv.errors import QkvError, TeamBroken
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
 """Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""
@@ -46,7 +46,7 @@ class Team:
         try:
             dist.all_reduce(tensor)
         except RuntimeError as error:
-            raise QkvError(
+            raise TeamBroken(
                 "a worker process ended unexpectedly; the last checkpoint is good, go on with --resume"
             ) from error
 
@@ -63,7 +63,8 @@ def torchrun_team() -> Team | None:
     """The team that torchrun set up, if this process was started by it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return None
-    dist.init_process_group("gloo", timeout=LONGEST_WAIT)
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", timeout=LONGEST_WAIT)
     return Team(dist.get_rank(), dist.get_world_size())
 
 
@@ -77,12 +78,14 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
         address = f"{meeting}/rendezvous"
         workers = [_start_worker(run, checkpoint, rank, world, address) for rank in range(1, world)]
         try:
-            _await(workers, FileStore(address, world))
-            yield _join(address, 0, world)
+            store = FileStore(address, world)
+            _await(workers, store)
+            yield _join(store, 0, world)
         finally:
-            _stop(workers)
+            # First: a worker that waits for a sum is freed by the closed connection.
             if dist.is_initialized():
                 dist.destroy_process_group()
+            _stop(workers)
 
 
 def _start_worker(run: Path, checkpoint: Path | None, rank: int, world: int, address: str) -> subprocess.Popen[bytes]:
@@ -105,12 +108,12 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
 def join_as_worker(address: str, rank: int, world: int, leader: int) -> Team:
     """In a worker process: meet the others, and end when the leader is gone."""
     threading.Thread(target=_end_with_parent, args=(leader,), daemon=True).start()
-    FileStore(address, world).set(f"started/{rank}", "yes")
-    return _join(address, rank, world)
-
-
-def _join(address: str, rank: int, world: int) -> Team:
     store = FileStore(address, world)
+    store.set(f"started/{rank}", "yes")
+    return _join(store, rank, world)
+
+
+def _join(store: FileStore, rank: int, world: int) -> Team:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     return Team(rank, world)
 
@@ -122,12 +125,25 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
+    """Let them end by themselves, but not for long."""
+    deadline = time.monotonic() + 5
     for worker in workers:
         try:
-            worker.wait(timeout=5)
+            worker.wait(timeout=max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()
+
+
+@contextmanager
+def all_cores(threads: int | None) -> Iterator[None]:
+    """Inside, this process uses every core (or `threads`): the leader validates while the others wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or cores())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def set_threads(threads: int | None, world: int) -> None:

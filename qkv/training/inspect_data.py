@@ -12,7 +12,7 @@ from qkv.training.recipe import Recipe
 
 def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
     """Prepare train, dev and test in a temporary folder and report on them; the run folder is not touched."""
-    parts = data_parts(recipe.data, counting("Reading"))
+    parts = data_parts(recipe.data, counting("Reading"), with_test=True)
     with tempfile.TemporaryDirectory(prefix="qkv-") as name:
         folder = Path(name)
         if recipe.tokenizers is not None:

@@ -38,6 +38,7 @@ class Loop:
         while True:
             if self.recorder:
                 self.recorder.keep_up(self.state, self._done() >= 1)
+            self.began = time.monotonic()
             if self._agree_to_stop():
                 break
             self.update_once()
@@ -51,7 +52,8 @@ class Loop:
         """Make ready for updates."""
         self.learner.model.train()
         self.gradient = FlatGradient(self.learner.model)
-        self.started = time.monotonic() - 60 * self.state.progress.minutes
+        self.began = time.monotonic()
+        self.started = self.began - 60 * self.state.progress.minutes
 
     def _done(self) -> float:
         return self.state.progress.of(self.recipe.training.stop_after)
@@ -67,7 +69,6 @@ class Loop:
 
     def update_once(self) -> None:
         """One step of the optimiser, from `accumulate` batches of the epoch's plan."""
-        began = time.monotonic()
         state, config = self.state, self.recipe.training
         plan = self.stream.plan(state.epoch)
         numbers = range(state.batch, min(state.batch + config.accumulate, len(plan)))
@@ -84,7 +85,7 @@ class Loop:
         if finite:
             self._apply(update, rate)
         self._move_on(numbers, sums, finite)
-        record = UpdateRecord(sums, norm, rate, time.monotonic() - began, self._done())
+        record = UpdateRecord(sums, norm, rate, time.monotonic() - self.began, self._done())
         self._book(record, finite, numbers)
 
     def _over_all_workers(self, sums: Sums) -> Sums:
@@ -120,7 +121,9 @@ class Loop:
         if self.recorder and finite:
             self.recorder.updated(self.state, record)
         elif self.recorder:
-            self.recorder.not_finite(self.state, record, self._whole_batches(numbers))
+            batches = self._whole_batches(numbers)
+            pairs = [pair for batch in batches for pair in batch.pairs]
+            self.recorder.not_finite(self.state, batches, [src for src, _ in self.stream.store.read(pairs)])
         if self.state.bad_in_a_row >= self.recipe.training.max_bad_updates:
             raise QkvError(
                 f"{self.state.bad_in_a_row} updates in a row had a loss or gradient that is not finite; the last "

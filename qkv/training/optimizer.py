@@ -1,6 +1,7 @@
 """AdamW on one flat gradient, and its state as named tensors."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -19,13 +20,16 @@ class OptimizerConfig(Config):
     eps: float = Field(default=1e-9, gt=0)
     """Added to the root of the mean squared gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """Decoupled weight decay."""
+    """Decoupled weight decay of the matrices; biases and norms have none."""
     clip_norm: float | None = Field(default=1.0, gt=0)
     """Longest gradient of an update; null switches clipping off."""
 
     def build(self, model: nn.Module) -> torch.optim.AdamW:
+        matrices = [p for p in model.parameters() if p.dim() > 1]
+        vectors = [p for p in model.parameters() if p.dim() < 2]
+        groups: list[dict[str, Any]] = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
         return torch.optim.AdamW(
-            model.parameters(),
+            groups,
             lr=0.0,
             betas=(self.beta1, self.beta2),
             eps=self.eps,

@@ -1,5 +1,6 @@
 """From a recipe's files to tokenizers and prepared pairs in the run folder; what is there is used again."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
 from qkv.errors import CorruptFolder
 from qkv.files import new_folder, verify_folder
-from qkv.text import TextConfig, TokenizerPair
+from qkv.text import TextConfig, TokenizerPair, fingerprint
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
 
@@ -25,11 +26,16 @@ class Prepared:
     train: PairStore
     dev: PairStore | None
 
+    @property
+    def identity(self) -> str:
+        """What a resumed run must find again: the training pairs and the ids of their tokens."""
+        tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
+        return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
+
 
 def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:
     """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
     parts = data_parts(recipe.data, counting("Reading"))
-    parts.pop("test", None)
     tokenizers = _tokenizers(recipe, parts["train"], run, counting)
     stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
     return Prepared(tokenizers, stores["train"], stores.get("dev"))

@@ -68,8 +68,8 @@ class PlainReporter:
 
     def counting(self, what: str) -> Callable[[int, int | None], None]:
         def count(done: int, total: int | None) -> None:
-            if self._due() and done:
-                self.say(f"{what}: {done:,}" + (f" of {total:,}" if total else ""))
+            if self._due():
+                self.say(what + (f": {done:,}" if done else "") + (f" of {total:,}" if done and total else ""))
 
         return count
 

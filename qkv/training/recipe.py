@@ -98,7 +98,16 @@ class Recipe(Config):
     """What is measured on the dev data."""
 
     @model_validator(mode="after")
-    def _sharing_fits(self) -> "Recipe":
+    def _parts_fit(self) -> "Recipe":
+        longest, limit = max(self.data.max_src_tokens, self.data.max_tgt_tokens), self.model.positions.limit
+        if limit is not None and limit < longest:
+            raise ValueError(
+                f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
+                "raise the one or lower the other"
+            )
+        measured = bool(self.validation.metrics) or self.validation.patience is not None
+        if measured and self.data.dev is None and self.data.holdout is None:
+            raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
         if self.model.share_embeddings == "all" and self.text.shared is None:
             raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")
         return self

@@ -12,7 +12,8 @@ from qkv.models.folder import SavedConfig, SavedModel, save_model
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.text import TokenizerPair
 from qkv.training.checkpoint import Learner, rotate, save_checkpoint
-from qkv.training.diagnose import first_bad_module
+from qkv.training.diagnose import find_first_bad
+from qkv.training.distributed import all_cores
 from qkv.training.events import EventLog
 from qkv.training.progress import Reporter, UpdateInfo
 from qkv.training.recipe import Recipe
@@ -77,15 +78,17 @@ class Recorder:
         self.speed += (values["tokens_per_second"] - self.speed) * (0.05 if self.speed else 1.0)
         self.reporter.update(UpdateInfo(state, values["nll"], self.speed, record.rate, record.done, seconds_left))
 
-    def not_finite(self, state: TrainState, record: UpdateRecord, batches: list[Batch]) -> None:
-        """After an update that was not applied: say what was wrong and where."""
+    def not_finite(self, state: TrainState, batches: list[Batch], sources: list[str]) -> None:
+        """After an update that was not applied: say what was wrong and where. `sources` are the texts of the pairs."""
         update = state.progress.updates + 1
-        culprits = [first_bad_module(self.learner.model, self.objective, batch, update) for batch in batches]
+        bf16 = self.recipe.training.precision == "bf16"
+        first_bad = find_first_bad(self.learner.model, self.objective, batches, update, bf16)
         pairs = [pair for batch in batches for pair in batch.pairs]
-        self.metrics.write({"skipped": state.skipped, "update": update, "first_bad": culprits, "pairs": pairs})
+        line = {"skipped": state.skipped, "update": update, "first_bad": first_bad, "pairs": pairs, "sources": sources}
+        self.metrics.write(line)
         self.reporter.say(
-            f"update {update} was not applied: {culprits[0]} is not finite "
-            f"({state.bad_in_a_row} in a row; pairs {pairs[:3]}... are in metrics.jsonl)"
+            f"update {update} was not applied: {first_bad} is not finite ({state.bad_in_a_row} in a row; "
+            f'its {len(pairs)} pairs, from "{sources[0]}" on, are in metrics.jsonl)'
         )
 
     def keep_up(self, state: TrainState, last: bool) -> None:
@@ -99,10 +102,17 @@ class Recorder:
                 score = self._validate(state)
         except _StopValidation:
             return
-        state.finished = last or self._out_of_patience(state)
-        save = progress.passed(config.training.save_every, state.saved) or validate or state.finished
-        # A signal during a validation left a checkpoint without a score; it is written again when there is one.
-        if save and (validate or progress.updates > state.saved.updates):
+        except Exception:
+            # What was learned since the last checkpoint must not go with a validation that fails.
+            if progress.updates > state.saved.updates:
+                self.save(state, None)
+            raise
+        finished = last or self._out_of_patience(state)
+        # Written again although these weights are saved already: with the score, or with the word that this is the end.
+        news = validate or finished != state.finished
+        state.finished = finished
+        due = progress.passed(config.training.save_every, state.saved) or finished
+        if news or (due and progress.updates > state.saved.updates):
             self.save(state, score)
         if state.finished and self.validator is None:
             with self._averaged():
@@ -118,7 +128,7 @@ class Recorder:
             if self.stop:
                 raise _StopValidation
 
-        with self._averaged():
+        with self._averaged(), all_cores(self.recipe.training.threads):
             result = self.validator(self.learner.model, tick)
             score = result.scores[self.recipe.validation.best]
             improved = is_better(self.recipe.validation.best, score, state.best_score)
@@ -128,7 +138,7 @@ class Recorder:
         state.last_scores = result.scores
         state.without_improvement = 0 if improved else state.without_improvement + 1
         if improved:
-            state.best_score, state.best_update = score, state.progress.updates
+            state.best_score = score
         self._publish(state, result, improved)
         return score
 

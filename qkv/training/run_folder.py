@@ -73,8 +73,9 @@ class RunFolder:
         if damaged:
             raise damaged[0]
 
-    def has_checkpoints(self) -> bool:
-        return self.checkpoints.is_dir() and any(self.checkpoints.glob("step-*"))
+    def is_used(self) -> bool:
+        """Whether there is something here that a new run would destroy."""
+        return self.best.exists() or any(self.checkpoints.glob("step-*"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ class StopRequest:
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.signal = number
 
     @property

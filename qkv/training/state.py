@@ -41,14 +41,13 @@ class TrainState:
     saved: Progress = field(default_factory=Progress)
     validated: Progress = field(default_factory=Progress)
     best_score: float | None = None
-    best_update: int = 0
     without_improvement: int = 0
     last_scores: dict[str, float] = field(default_factory=dict)
     metrics_bytes: int = 0
     """Length of metrics.jsonl when this state was saved; on resume the file is cut there."""
     finished: bool = False
     data: str = ""
-    """Fingerprint of the prepared training data."""
+    """Identity of the prepared training data and its tokenizers."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

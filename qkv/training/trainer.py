@@ -4,6 +4,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -42,6 +43,8 @@ class Result:
     updates: int
     scores: dict[str, float]
     """Of the last validation."""
+    leads: bool = True
+    """False in a process under torchrun that is not the first: it has nothing to tell."""
 
 
 class Trainer:
@@ -73,7 +76,7 @@ class Trainer:
         self.cluster = torchrun_team()
         if self.cluster and not self.cluster.leads:
             return self._follow_in(run, self.cluster)
-        if run.has_checkpoints() and not self.resuming:
+        if run.is_used() and not self.resuming:
             raise UsageError(
                 f"{run.path}: already holds a run; go on with it by --resume {run.path}, or choose another folder "
                 "with run=..."
@@ -109,7 +112,7 @@ class Trainer:
     def _follow_in(self, run: RunFolder, team: Team) -> Result:
         """Under torchrun, a process other than the first: it reads what the first one has prepared."""
         team.meet()
-        checkpoint = newest_good(run.checkpoints)[0] if run.has_checkpoints() else None
+        checkpoint = newest_good(run.checkpoints)[0] if list_checkpoints(run.checkpoints) else None
         return follow(run, checkpoint, team)
 
     def _prepare(self, run: RunFolder, reporter: Reporter) -> Prepared:
@@ -158,7 +161,7 @@ def lead(
     """The leader's part: the loop with the books."""
     loop = make_loop(recipe, prepared, checkpoint, team)
     if loop.state.finished:
-        reporter.say("the run is finished; to go on, raise training.stop_after")
+        reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
         loop.state.finished = False
     validator = None
     if prepared.dev is not None:
@@ -194,7 +197,7 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
     recipe = load_config(Recipe, run.config)
     loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team)
     loop.run()
-    return Result(run.path, True, 0, loop.state.progress.updates, {})
+    return Result(run.path, True, 0, loop.state.progress.updates, {}, leads=False)
 
 
 def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:
@@ -204,12 +207,16 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
     model = new_model(recipe.model, prepared.tokenizers)
     ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
     learner = Learner(model, recipe.optimizer.build(model), ema)
-    state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.train.fingerprint)
-    if state.data != prepared.train.fingerprint:
-        raise QkvError(f"{prepared.train.folder}: the training data changed since the run began; start a new run")
+    state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)
+    if state.data != prepared.identity:
+        raise QkvError(
+            f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
+        )
     stream = BatchStream(prepared.train, prepared.tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     special, vocab_size = prepared.tokenizers.tgt.special, len(prepared.tokenizers.tgt)
     objective = TeacherForcing(recipe.objective, vocab_size, special, lambda: tgt_frequencies(prepared))
+    # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
+    team.meet()
     return Loop(recipe, learner, state, stream, objective, team, None)
 
 
@@ -218,6 +225,7 @@ def tgt_frequencies(prepared: Prepared) -> torch.Tensor:
     tokenizer = prepared.tokenizers.tgt
     counts = torch.zeros(len(tokenizer), dtype=torch.float64)
     for chunk in prepared.train.chunks():
-        for ids in tokenizer.encode_batch([tgt for _, tgt in chunk]):
-            counts += torch.bincount(torch.tensor([*ids, tokenizer.special.eos]), minlength=len(counts))
+        ids = list(chain.from_iterable(tokenizer.encode_batch([tgt for _, tgt in chunk])))
+        counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
+        counts[tokenizer.special.eos] += len(chunk)
     return counts

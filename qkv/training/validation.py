@@ -92,7 +92,7 @@ class Validator:
             return []
         sources = [self.sources[i] for i in chosen]
         answers = [self.answers[i] for i in chosen]
-        outputs = translate_greedily(model, self.tokenizers, sources, progress=tick)
+        outputs = translate_greedily(model, self.tokenizers, sources, self.stream.budget.tokens, tick)
         # Both sides of a comparison go through the same normal form: a tokenizer may fold spaces or case.
         normal = [[self.tokenizers.tgt.normalize(answer) for answer in group] for group in answers]
         for name in self.config.metrics:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from qkv.errors import QkvError
+from qkv.errors import QkvError, TeamBroken
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import join_as_worker
 from qkv.training.run_folder import RunFolder
@@ -20,6 +20,9 @@ def main(run: str, rank: str, world: str, address: str, checkpoint: str, leader:
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except QkvError:
-        # The leader notices the closed connection and tells the user.
+    except TeamBroken:
+        # The leader ended, or noticed the same: it tells the user.
+        sys.exit(1)
+    except QkvError as error:
+        print(f"qkv: worker {sys.argv[2]}: {error}", file=sys.stderr)
         sys.exit(1)

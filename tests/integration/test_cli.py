@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def run(recipe: Path, in_memory: Path, forks: Forks) -> Path:
 
 
 def test_help_is_quick_and_light() -> None:
-    """Under 300 ms (the best of several tries), without torch, pydantic or anything else that is heavy."""
+    """Under 300 ms (the best of five), without torch, pydantic or anything else that is heavy."""
     program = (
         "import sys\nfrom qkv.cli import main\nsys.argv = ['qkv', *sys.argv[1:]]\n"
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
@@ -49,14 +48,15 @@ def test_help_is_quick_and_light() -> None:
         ended = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
         assert ended.stdout.splitlines()[-1] in (f"HEAVY {heavy}", "HEAVY []"), ended.stdout
         assert ended.stderr == ""
-    best = 1.0
-    for _ in range(12):
-        began = time.perf_counter()
-        subprocess.run([*QKV, "--help"], capture_output=True, check=True)
-        best = min(best, time.perf_counter() - began)
-        if best < 0.3:
-            break
-    assert best < 0.3
+    # The time of the processor: other tests that run beside this one do not count.
+    seconds = []
+    for _ in range(5):
+        child = subprocess.Popen([*QKV, "--help"], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        seconds.append(used.ru_utime + used.ru_stime)
+    assert min(seconds) < 0.3
 
 
 def test_installed_command() -> None:
@@ -123,7 +123,8 @@ def test_tokenizer(recipe: Path, scratch: Path, forks: Forks) -> None:
     out = scratch / "tokenizers"
     ended = forks.qkv("tokenizer", "train", recipe, "--out", out, "text.shared={kind: whitespace}")
     assert ended.code == 0, ended.stderr
-    assert (ended.stdout, ended.stderr.startswith(f"{out}: ")) == ("", True)
+    assert ended.stdout == ""
+    assert f"\n{out}: " in "\n" + ended.stderr
     again = forks.qkv("tokenizer", "train", recipe, "--out", out)
     assert (again.code, "exists already" in again.complaint) == (2, True)
     here = forks.qkv("tokenizer", "train", recipe, "--out", ".", cwd=scratch)
@@ -185,7 +186,7 @@ def test_config(recipe: Path, scratch: Path, forks: Forks) -> None:
 
 @pytest.mark.slow
 def test_demo(scratch: Path, forks: Forks) -> None:
-    """A tenth of a minute on a few words; started again, it shows the same model."""
+    """A tenth of a minute on a few words; started again, it goes on where it was, that is at the end."""
     demo = ("demo", "--folder", scratch / "demo", "--words", 1500, "--minutes", 0.1)
     ended = forks.qkv(*demo, timeout=120)
     assert ended.code == 0, ended.stderr
@@ -193,8 +194,8 @@ def test_demo(scratch: Path, forks: Forks) -> None:
     assert "% pronounced right" in ended.stdout
     assert len(ended.stdout.splitlines()) > 8
     again = forks.qkv(*demo)
+    assert again.code == 0
     assert again.stdout == ended.stdout
-    assert "using the model in" in again.stderr
 
 
 def test_output_that_goes_nowhere(recipe: Path) -> None:

@@ -88,7 +88,8 @@ def test_the_gated_network_has_half_as_many_parameters_again() -> None:
         on_paper(ModelConfig(preset="tiny", feed_forward=kind)).encoder.layers[0].feed_forward
         for kind in ("swiglu", "relu")
     )
-    assert count(gated) - count(plain) == 128 * 256 + 256
+    assert count(plain) == 2 * 128 * 256 + 256 + 128
+    assert count(gated) == 3 * 128 * 256
 
 
 def test_learned_positions_are_a_table_for_each_side() -> None:

@@ -8,6 +8,9 @@ from qkv.config.base import Config, Kinds
 class Positions(nn.Module):
     """Identity at all three places. Positions are absolute: `pos` is [T] or [B, T]."""
 
+    max_length: int | None = None
+    """How many positions there are; None: no limit."""
+
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Add to the embedded tokens [B, T, D]."""
         return x
@@ -23,6 +26,11 @@ class Positions(nn.Module):
 
 class PositionsConfig(Config):
     """Where a token stands, told to the model."""
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence, END included; None: any length."""
+        return None
 
     def build(self, d_model: int) -> Positions:
         raise NotImplementedError

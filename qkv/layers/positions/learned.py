@@ -19,6 +19,10 @@ class LearnedConfig(PositionsConfig):
     max_length: int = Field(default=1024, ge=1)
     """Number of positions, END included."""
 
+    @property
+    def limit(self) -> int | None:
+        return self.max_length
+
     def build(self, d_model: int) -> "Learned":
         return Learned(d_model, self.max_length)
 
@@ -28,6 +32,7 @@ class Learned(Positions):
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
+        self.max_length = max_length
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
 

@@ -158,6 +158,10 @@ def test_an_earlier_start_without_a_checkpoint_leaves_nothing(data: Path, scratc
     Trainer(as_recipe(recipe), SilentReporter()).train()
     for folder in run.checkpoints.iterdir():
         folder.rename(scratch / folder.name)
+    # A model is never overwritten, even if its checkpoints are gone.
+    with pytest.raises(UsageError, match="already holds a run"):
+        Trainer(as_recipe(recipe), SilentReporter()).train()
+    run.best.rename(scratch / "best")
     write_pairs(scratch, "other", 30, 5)
     (scratch / "other.src").write_text((scratch / "other.src").read_text().upper())
     corpus = {"kind": "text", "src": str(scratch / "other.src"), "tgt": str(scratch / "other.tgt")}
@@ -179,7 +183,7 @@ def test_changed_data_is_noticed(finished: Path, data: Path, scratch: Path, fork
     write_pairs(own, "train", 60, 9)
     ended = forks.qkv("train", "--resume", scratch / "run", "training.stop_after=4u")
     assert ended.code == 1
-    assert "the training data changed since the run began" in ended.complaint
+    assert "the training data or the tokenizers changed since the run began" in ended.complaint
 
 
 def test_without_dev_data_the_last_model_is_kept(data: Path, scratch: Path, forks: Forks) -> None:

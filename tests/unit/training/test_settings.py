@@ -104,7 +104,7 @@ def test_minutes(data: Path, scratch: Path) -> None:
     result = Trainer(as_recipe(recipe), SilentReporter()).train()
     assert result.finished
     state = json.loads((list_checkpoints(scratch / "run" / "checkpoints")[-1] / "state.json").read_text())
-    assert 0.02 <= state["progress"]["minutes"] < 0.2
+    assert 0.02 <= state["progress"]["minutes"] < 1
     assert validations_of(scratch / "run")[-1]["validation"] == result.updates
     assert Trainer.resume(scratch / "run", [], SilentReporter()).train().updates == result.updates
 

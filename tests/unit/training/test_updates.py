@@ -11,7 +11,7 @@ from torch import Tensor
 from qkv.data.batch import Batch
 from qkv.errors import QkvError
 from qkv.files import sha256_of
-from qkv.layers.feed_forward import ReluFeedForward
+from qkv.layers.feed_forward import FeedForward
 from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.report import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
@@ -198,22 +198,22 @@ def test_a_bad_update_is_skipped(
 
 
 def test_the_first_bad_module_is_named(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    healthy = ReluFeedForward.forward
+    healthy = FeedForward.forward
     calls = 0
 
-    def poisoned(self: ReluFeedForward, x: Tensor) -> Tensor:
+    def poisoned(self: FeedForward, x: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
         return healthy(self, x) * (float("inf") if calls >= 5 else 1.0)
 
-    monkeypatch.setattr(ReluFeedForward, "forward", poisoned)
+    monkeypatch.setattr(FeedForward, "forward", poisoned)
     recipe = changed(plain(data, scratch / "run"), training={"max_bad_updates": 3})
     with pytest.raises(QkvError, match=r"3 updates in a row .* not finite; the last checkpoint is untouched"):
         Trainer(as_recipe(recipe), SilentReporter()).train()
     bad = [line for line in read_metrics(scratch / "run" / "metrics.jsonl") if "skipped" in line]
     assert [line["skipped"] for line in bad] == [1, 2, 3]
-    assert bad[0]["first_bad"][0].startswith("output of encoder.")
-    assert "feed_forward" in bad[0]["first_bad"][0]
+    assert bad[0]["first_bad"].startswith("output of encoder.")
+    assert "feed_forward" in bad[0]["first_bad"]
 
 
 def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
     assert [folder.name for folder in folders] == ["step-00000005"]
     name = next(name for name, _ in models[0].named_parameters())
     bad = [line for line in read_metrics(scratch / "run" / "metrics.jsonl") if "skipped" in line]
-    assert bad[0]["first_bad"] == [f"weight {name}"] * 2
+    assert bad[0]["first_bad"] == f"weight {name}"
 
 
 def test_a_learning_rate_of_1e20(data: Path, scratch: Path) -> None:
