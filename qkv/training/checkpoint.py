@@ -6,15 +6,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights, read_tensors, tensor_names, write_tensors
 from qkv.training.ema import MovingAverage
-from qkv.training.optimizer import optimizer_tensors, restore_optimizer
+from qkv.training.optimizer import AdamW
 from qkv.training.state import TrainState
 
 OPTIMIZER = "optimizer.safetensors"
@@ -26,7 +24,7 @@ class Learner:
     """The tensors that training changes."""
 
     model: Seq2Seq
-    optimizer: torch.optim.AdamW
+    optimizer: AdamW
     ema: MovingAverage | None
 
 
@@ -40,7 +38,7 @@ def save_checkpoint(parent: Path, learner: Learner, state: TrainState, score: fl
     about = {"what": "checkpoint", "update": state.progress.updates, "score": score}
     with new_folder(folder, about) as temporary:
         write_tensors(temporary / WEIGHTS, named_weights(learner.model))
-        tensors = optimizer_tensors(learner.optimizer, learner.model)
+        tensors = learner.optimizer.tensors()
         if learner.ema:
             tensors |= learner.ema.tensors()
         write_tensors(temporary / OPTIMIZER, tensors)
@@ -52,7 +50,7 @@ def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
     """Put the weights, the optimiser's memory and the average back; returns where the run stood."""
     load_weights(learner.model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
     tensors = read_tensors(folder / OPTIMIZER)
-    restore_optimizer(learner.optimizer, learner.model, tensors)
+    learner.optimizer.restore(tensors)
     if learner.ema:
         learner.ema.restore(tensors)
     return TrainState.from_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))

@@ -95,9 +95,7 @@ class Loop:
         return Sums(*total.tolist())
 
     def _apply(self, update: int, rate: float) -> None:
-        for group in self.learner.optimizer.param_groups:
-            group["lr"] = rate
-        self.learner.optimizer.step()
+        self.learner.optimizer.step(rate)
         if self.learner.ema:
             self.learner.ema.add(self.learner.model, update)
 

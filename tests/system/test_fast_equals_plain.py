@@ -71,14 +71,13 @@ def curve(dropout: float, seed: int) -> list[float]:
     model = build_model(ModelConfig(**sizes, share_embeddings="all"), VOCABULARY, VOCABULARY, SPECIAL.pad)
     objective = TeacherForcing(ObjectiveConfig(), VOCABULARY, SPECIAL, lambda: torch.ones(VOCABULARY))
     optimizer, gradient = OptimizerConfig().build(model), FlatGradient(model)
-    optimizer.param_groups[0]["lr"] = 3e-3
     losses = []
     for batch in batches(seed):
         gradient.clear()
         report = objective.training_loss(model, batch, 1)
         report.sum.backward()
         gradient.finish(report.weight, 1.0)
-        optimizer.step()
+        optimizer.step(3e-3)
         losses.append(float(report.sum.detach()) / report.weight)
     return losses
 
