@@ -94,10 +94,15 @@ class LiveReporter:
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
 
         self.console = Console(stderr=True)
         self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), console=self.console, transient=True
+            BarColumn(bar_width=12),
+            # On a narrow terminal the end is left out rather than put on a second line.
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            console=self.console,
+            transient=True,
         )
         self.task = self.bar.add_task("Starting", total=None)
         self.bar.start()
