@@ -7,7 +7,7 @@ from qkv.errors import QkvError, TeamBroken
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import join_as_worker
 from qkv.training.run_folder import RunFolder
-from qkv.training.trainer import follow
+from qkv.training.session import follow
 
 
 def main(run: str, rank: str, world: str, address: str, checkpoint: str, leader: str) -> None:

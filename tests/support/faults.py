@@ -25,7 +25,8 @@ from qkv.training.distributed import Team
 from qkv.training.prepare import open_prepared
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
-from qkv.training.trainer import Trainer, make_loop
+from qkv.training.session import make_loop
+from qkv.training.trainer import Trainer
 from tests.support.forks import command
 from tests.support.tiny import as_recipe
 

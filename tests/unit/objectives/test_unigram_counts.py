@@ -9,7 +9,7 @@ from qkv.data.readers import TextCorpus
 from qkv.data.store import Limits, PairStore
 from qkv.text import SPECIAL, TokenizerPair, WhitespaceConfig
 from qkv.training.prepare import Prepared
-from qkv.training.trainer import tgt_frequencies
+from qkv.training.session import tgt_frequencies
 
 
 def test_targets_are_counted_with_their_ends(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from qkv.training.optimizer import FlatGradient
 from qkv.training.prepare import prepare
 from qkv.training.progress import SilentReporter
 from qkv.training.run_folder import RunFolder, read_metrics
-from qkv.training.trainer import Trainer, make_loop
+from qkv.training.session import make_loop
+from qkv.training.trainer import Trainer
 from qkv.training.update import Sums, add_gradients
 from tests.support.tiny import as_recipe, changed, everything, plain
 
@@ -233,10 +234,10 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
         return models[0].parameters()
 
     with pytest.MonkeyPatch.context() as patch:
-        import qkv.training.trainer as trainer
+        import qkv.training.session as session
 
-        build = trainer.new_model
-        patch.setattr(trainer, "new_model", lambda *a: models.append(build(*a)) or models[0])
+        build = session.new_model
+        patch.setattr(session, "new_model", lambda *a: models.append(build(*a)) or models[0])
         with pytest.raises(QkvError, match="4 updates in a row"):
             Trainer(as_recipe(recipe), Spoil()).train()
     folders = list_checkpoints(scratch / "run" / "checkpoints")

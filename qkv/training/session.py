@@ -1,0 +1,126 @@
+"""One process's part in a run: the leader keeps the books, the others follow; all have the same loop."""
+
+import signal
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import torch
+
+from qkv.config import load_config
+from qkv.data.stream import BatchStream
+from qkv.errors import QkvError
+from qkv.models.folder import new_model
+from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.training.checkpoint import Learner, load_checkpoint
+from qkv.training.distributed import Team, set_threads
+from qkv.training.ema import MovingAverage
+from qkv.training.events import EventLog
+from qkv.training.loop import Loop
+from qkv.training.prepare import Prepared, open_prepared
+from qkv.training.progress import Reporter
+from qkv.training.recipe import Recipe
+from qkv.training.recorder import Recorder
+from qkv.training.run_folder import MetricsLog, RunFolder
+from qkv.training.seeds import seed_for
+from qkv.training.signals import StopRequest
+from qkv.training.state import TrainState
+from qkv.training.validation import Validator
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a call of `train` ended."""
+
+    run: Path
+    finished: bool
+    """False: a signal stopped it; `Trainer.resume` goes on."""
+    exit_code: int
+    updates: int
+    scores: dict[str, float]
+    """Of the last validation."""
+    leads: bool = True
+    """False in a process under torchrun that is not the first: it has nothing to tell."""
+
+
+def lead(
+    recipe: Recipe,
+    run: RunFolder,
+    prepared: Prepared,
+    checkpoint: Path | None,
+    team: Team,
+    reporter: Reporter,
+    stop: StopRequest,
+) -> Result:
+    """The leader's part: the loop with the books."""
+    loop = make_loop(recipe, prepared, checkpoint, team)
+    if loop.state.finished:
+        reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
+        loop.state.finished = False
+    validator = None
+    if prepared.dev is not None:
+        dev = BatchStream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
+        validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers)
+    with (
+        closing(MetricsLog(run.metrics, loop.state.metrics_bytes)) as metrics,
+        closing(EventLog(run.events, loop.state.progress.updates)) as events,
+    ):
+        loop.recorder = Recorder(
+            recipe,
+            run,
+            loop.learner,
+            loop.objective,
+            prepared.tokenizers,
+            validator,
+            metrics,
+            events,
+            reporter,
+            stop,
+        )
+        parameters = sum(p.numel() for p in loop.learner.model.parameters())
+        reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
+        loop.run()
+    state = loop.state
+    return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
+
+
+def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
+    """The part of every other worker: the loop without the books; the leader says when to stop."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    recipe = load_config(Recipe, run.config)
+    loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team)
+    loop.run()
+    return Result(run.path, True, 0, loop.state.progress.updates, {}, leads=False)
+
+
+def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:
+    """The same in every worker: model, optimiser and position, fresh or from the checkpoint."""
+    set_threads(recipe.training.threads, team.world)
+    seed_for(recipe.seed, "weights")
+    model = new_model(recipe.model, prepared.tokenizers)
+    ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
+    learner = Learner(model, recipe.optimizer.build(model), ema)
+    state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)
+    if state.data != prepared.identity:
+        raise QkvError(
+            f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
+        )
+    stream = BatchStream(prepared.train, prepared.tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
+    special, vocab_size = prepared.tokenizers.tgt.special, len(prepared.tokenizers.tgt)
+    objective = TeacherForcing(recipe.objective, vocab_size, special, lambda: tgt_frequencies(prepared))
+    # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
+    team.meet()
+    return Loop(recipe, learner, state, stream, objective, team, None)
+
+
+def tgt_frequencies(prepared: Prepared) -> torch.Tensor:
+    """How often each target token occurs in the training data, END included."""
+    tokenizer = prepared.tokenizers.tgt
+    counts = torch.zeros(len(tokenizer), dtype=torch.float64)
+    for chunk in prepared.train.chunks():
+        ids = list(chain.from_iterable(tokenizer.encode_batch([tgt for _, tgt in chunk])))
+        counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
+        counts[tokenizer.special.eos] += len(chunk)
+    return counts
