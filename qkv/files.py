@@ -47,6 +47,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         temporary.replace(path)
         sync(path.parent)
     except OSError as error:
+        # The error that is raised is the one to tell, not that its remains could not be removed.
         with suppress(OSError):
             temporary.unlink()
         raise QkvError(f"{path}: cannot be written ({error.strerror}); nothing there was changed") from error
@@ -60,18 +61,18 @@ def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
     already at `final` is replaced only after the new one is complete.
     """
     temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
+        if temporary.exists():
+            shutil.rmtree(temporary)
         temporary.mkdir(parents=True)
         yield temporary
         seal(temporary, about)
         _swap_in(temporary, final)
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise QkvError(f"{final}: cannot be written ({error.strerror}); nothing there was changed") from error
-    except BaseException:
+    finally:
+        # Gone already if all went well. Otherwise the error is the one to tell, not that its remains stayed.
         shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def seal(folder: Path, about: dict[str, Any]) -> None:
@@ -105,15 +106,18 @@ def _swap_in(temporary: Path, final: Path) -> None:
     """
     old = final.with_name(final.name + OLD_SUFFIX)
     if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
+        if old.exists():
+            shutil.rmtree(old)
         final.rename(old)
     try:
         temporary.rename(final)
     except OSError:
+        # There may have been none; and if it cannot be put back now, `remove_leftovers` does it at the next start.
         with suppress(OSError):
             old.rename(final)
         raise
     sync(final.parent)
+    # The new one is in place: what is left of the old one is removed at the next start.
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -163,6 +167,6 @@ def remove_leftovers(parent: Path, *names: str) -> None:
                 path.rename(final)
         for path in sorted({*parent.glob(name + TEMPORARY_SUFFIX), *parent.glob(name + OLD_SUFFIX)}):
             if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)

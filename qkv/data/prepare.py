@@ -62,4 +62,5 @@ def _up_to_date(folder: Path, inputs: str) -> bool:
     try:
         return read_manifest(folder).get("inputs") == inputs and bool(len(PairStore.open(folder)))
     except CorruptFolder:
+        # Not there yet, or damaged: it is built either way.
         return False

@@ -34,7 +34,7 @@ def attention(
         if torch.is_autocast_enabled("cpu"):
             low = torch.get_autocast_dtype("cpu")
             q, k, v = q.to(low), k.to(low), v.to(low)
-        context: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)  # type: ignore[no-untyped-call]
+        context: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
         return context
     allowed = mask
     if q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:

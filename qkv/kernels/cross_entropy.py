@@ -36,7 +36,7 @@ def linear_cross_entropy(
     """
     inputs = (hidden, weight, bias)
     wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    loss, nll = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+    loss, nll = _LinearCrossEntropy.apply(
         hidden, weight, bias, targets, smoothing, weights, chunk, wanted, _product_type(hidden, weight)
     )
     return loss, nll

@@ -26,7 +26,7 @@ def residual_norm(
     """
     if x.device.type != "cpu" or x.dtype != y.dtype or x.dtype != weight.dtype:
         return F.layer_norm(x + dropout(y, rate), weight.shape, weight, bias, eps)
-    normal: Tensor = _ResidualNorm.apply(x, y, weight, bias, rate, eps)  # type: ignore[no-untyped-call]
+    normal: Tensor = _ResidualNorm.apply(x, y, weight, bias, rate, eps)
     return normal
 
 

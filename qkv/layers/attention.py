@@ -70,4 +70,4 @@ class MultiHeadAttention(nn.Module):
         bias = self.positions.bias(view.q_pos, view.k_pos)
         dropout = self.dropout if self.training else 0.0
         context = attention(rotated, key_value.keys, key_value.values, view.mask, bias, dropout)
-        return self.output(merge_heads(context))  # type: ignore[no-any-return]
+        return self.output(merge_heads(context))

@@ -45,7 +45,7 @@ class FeedForward(nn.Module):
         # On rows: a result of more axes would be a view, and an activation that works in place on a view makes
         # autograd copy it three times.
         hidden = self.activation(self.inner(x.flatten(0, -2)))
-        return self.outer(self.dropout(hidden)).view_as(x)  # type: ignore[no-any-return]
+        return self.outer(self.dropout(hidden)).view_as(x)
 
 
 @feed_forwards.register
@@ -90,4 +90,4 @@ class SwigluFeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))  # type: ignore[no-any-return]
+        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))

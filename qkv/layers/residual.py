@@ -78,4 +78,4 @@ class PreNorm(Residual):
     """x + Dropout(f(LN(x)))"""
 
     def forward(self, x: Tensor, f: Sublayer) -> Tensor:
-        return x + self.dropout(f(self.norm(x)))  # type: ignore[no-any-return]
+        return x + self.dropout(f(self.norm(x)))

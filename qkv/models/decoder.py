@@ -28,7 +28,7 @@ class DecoderLayer(nn.Module):
         key_value = self.cross_attention.project(memory, cross_view.k_pos)
         x = self.attention_residual(x, lambda h: self.attention(h, view))
         x = self.cross_residual(x, lambda h: self.cross_attention.attend(h, key_value, cross_view))
-        return self.feed_forward_residual(x, self.feed_forward)  # type: ignore[no-any-return]
+        return self.feed_forward_residual(x, self.feed_forward)
 
 
 class Decoder(Stack):
@@ -37,4 +37,4 @@ class Decoder(Stack):
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
         for layer in self.in_order():
             x = layer(x, view, memory, cross_view)
-        return self.final(x)  # type: ignore[no-any-return]
+        return self.final(x)

@@ -19,7 +19,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         x = self.attention_residual(x, lambda h: self.attention(h, view))
-        return self.feed_forward_residual(x, self.feed_forward)  # type: ignore[no-any-return]
+        return self.feed_forward_residual(x, self.feed_forward)
 
 
 class Encoder(Stack):
@@ -28,4 +28,4 @@ class Encoder(Stack):
     def forward(self, x: Tensor, view: View) -> Tensor:
         for layer in self.in_order():
             x = layer(x, view)
-        return self.final(x)  # type: ignore[no-any-return]
+        return self.final(x)

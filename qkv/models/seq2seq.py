@@ -24,7 +24,7 @@ class Embedder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
-        return self.dropout(self.positions.embed(self.tokens(ids), pos))  # type: ignore[no-any-return]
+        return self.dropout(self.positions.embed(self.tokens(ids), pos))
 
 
 class Seq2Seq(nn.Module):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.noise import choose, drop_tokens, mask_tokens, replace_tokens, swap_tokens
+from qkv.functional.schedules import warm_up
 from qkv.text.special import NAMES, SpecialIds
 
 
@@ -21,7 +22,7 @@ class NoiseConfig(Config):
 
     def rate_at(self, update: int) -> float:
         """`update` counts from 1."""
-        return self.rate * min(1.0, update / self.warmup) if self.warmup else self.rate
+        return self.rate * warm_up(update, self.warmup)
 
     def apply(self, tgt_in: Tensor, update: int, special: SpecialIds, vocab_size: int) -> Tensor:
         raise NotImplementedError

@@ -56,11 +56,10 @@ class BytePairConfig(TokenizerConfig):
     def load(self, folder: Path) -> "BytePairTokenizer":
         check_settings(folder, KIND, self.normalize)
         path = folder / MODEL
+        content = read_file(path)
         try:
-            # The library raises a bare Exception for a bad file.
-            return BytePairTokenizer(Library.from_str(read_file(path).decode()), self.normalize, self.dropout)
-        except CorruptFolder:
-            raise
+            return BytePairTokenizer(Library.from_str(content.decode()), self.normalize, self.dropout)
+        # The library raises a bare Exception for a bad file.
         except Exception as error:
             raise CorruptFolder(
                 f"{path}: is not a tokenizer of qkv ({error}); use another copy of the folder"

@@ -81,7 +81,8 @@ def newest_good(parent: Path) -> tuple[Path, list[str]]:
             continue
         for other in damaged:
             aside = other.with_name(f"damaged-{other.name}")
-            shutil.rmtree(aside, ignore_errors=True)
+            if aside.exists():
+                shutil.rmtree(aside)
             other.rename(aside)
         return folder, list(damaged.values())
     reasons = "; ".join(damaged.values()) or "none was written"
@@ -107,6 +108,7 @@ def best_checkpoints(folders: list[Path], higher_is_better: bool) -> list[Path]:
         try:
             score = read_manifest(folder).get("score")
         except CorruptFolder:
+            # A damaged one is not among the best; resuming is where this is said.
             continue
         if score is not None and not math.isnan(score):
             scores[folder] = float(score)

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import FileStore  # type: ignore[attr-defined]
+from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
 from qkv.errors import QkvError, TeamBroken
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from qkv.data.check import DataReport, check_data
 from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
-from qkv.training.prepare import Counting, train_tokenizers
+from qkv.training.prepare import Counting, make_tokenizers
 from qkv.training.recipe import Recipe
 
 
@@ -15,10 +15,6 @@ def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
     parts = data_parts(recipe.data, counting("Reading"), with_test=True)
     with tempfile.TemporaryDirectory(prefix="qkv-") as name:
         folder = Path(name)
-        if recipe.tokenizers is not None:
-            tokenizers = recipe.text.load(recipe.tokenizers)
-        else:
-            counting("Training tokenizers")(0, None)
-            tokenizers = train_tokenizers(recipe.text, parts["train"], folder / "tokenizer")
+        tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = prepare_data(recipe.data, parts, tokenizers, folder / "data", counting("Preparing pairs"))
         return check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))

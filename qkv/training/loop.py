@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -30,11 +30,21 @@ class Loop:
     stream: BatchStream
     objective: TeacherForcing
     team: Team
-    recorder: Recorder | None
+    recorder: Recorder | None = None
+    gradient: FlatGradient = field(init=False)
+    started: float = field(init=False)
+    """When the run would have begun had it never been interrupted."""
+    began: float = field(init=False)
+    """When the current update began."""
+
+    def __post_init__(self) -> None:
+        self.learner.model.train()
+        self.gradient = FlatGradient(self.learner.model)
+        self.began = time.monotonic()
+        self.started = self.began - 60 * self.state.progress.minutes
 
     def run(self) -> None:
         """Train until `stop_after` is reached, patience runs out, or a signal asks to stop."""
-        self.start()
         while True:
             if self.recorder:
                 self.recorder.keep_up(self.state, self._done() >= 1)
@@ -47,13 +57,6 @@ class Loop:
                 # Time ran out after the books were last looked at.
                 self.recorder.keep_up(self.state, True)
             self.recorder.close(self.state)
-
-    def start(self) -> None:
-        """Make ready for updates."""
-        self.learner.model.train()
-        self.gradient = FlatGradient(self.learner.model)
-        self.began = time.monotonic()
-        self.started = self.began - 60 * self.state.progress.minutes
 
     def _done(self) -> float:
         return self.state.progress.of(self.recipe.training.stop_after)

@@ -8,7 +8,6 @@ from pathlib import Path
 from qkv.data.parts import Part, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
-from qkv.errors import CorruptFolder
 from qkv.files import new_folder, verify_folder
 from qkv.text import TextConfig, TokenizerPair, fingerprint
 from qkv.training.recipe import Recipe
@@ -51,18 +50,20 @@ def open_prepared(recipe: Recipe, run: RunFolder) -> Prepared:
 
 
 def _tokenizers(recipe: Recipe, train: Part, run: RunFolder, counting: Counting) -> TokenizerPair:
-    """Those of the run; else a copy of those that the recipe names; else new ones."""
-    try:
-        verify_folder(run.tokenizer)
+    """Those of the run, or else those that the recipe asks for. Damaged ones were removed when the run was opened."""
+    if run.tokenizer.exists():
         return recipe.text.load(run.tokenizer)
-    except CorruptFolder:
-        pass
-    if recipe.tokenizers is not None:
-        verify_folder(recipe.tokenizers)
-        save_tokenizers(recipe.text, recipe.text.load(recipe.tokenizers), run.tokenizer)
-        return recipe.text.load(run.tokenizer)
-    counting("Training tokenizers")(0, None)
-    return train_tokenizers(recipe.text, train, run.tokenizer)
+    return make_tokenizers(recipe, train, run.tokenizer, counting)
+
+
+def make_tokenizers(recipe: Recipe, train: Part, folder: Path, counting: Counting) -> TokenizerPair:
+    """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
+    if recipe.tokenizers is None:
+        counting("Training tokenizers")(0, None)
+        return train_tokenizers(recipe.text, train, folder)
+    verify_folder(recipe.tokenizers)
+    save_tokenizers(recipe.text, recipe.text.load(recipe.tokenizers), folder)
+    return recipe.text.load(folder)
 
 
 def train_tokenizers(text: TextConfig, train: Part, folder: Path) -> TokenizerPair:

@@ -101,6 +101,7 @@ class Recorder:
             if validate:
                 score = self._validate(state)
         except _StopValidation:
+            # The signal comes first; the validation is due again when the run goes on.
             return
         except Exception:
             # What was learned since the last checkpoint must not go with a validation that fails.

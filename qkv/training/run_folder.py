@@ -56,9 +56,10 @@ class RunFolder:
 
     def clear(self) -> None:
         """Forget an earlier start that never came to a checkpoint; prepared data is checked when it is used."""
-        for folder in (self.tokenizer, self.best, self.events, self.samples):
-            shutil.rmtree(folder, ignore_errors=True)
-        self.samples.mkdir(exist_ok=True)
+        for folder in (self.tokenizer, self.events, self.samples):
+            if folder.exists():
+                shutil.rmtree(folder)
+        self.samples.mkdir()
 
     def verify_prepared(self) -> None:
         """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""

@@ -3,12 +3,11 @@
 import signal
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
-import torch
-
 from qkv.config import load_config
+from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
 from qkv.errors import QkvError
 from qkv.models.folder import new_model
@@ -108,19 +107,9 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
             f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
         )
     stream = BatchStream(prepared.train, prepared.tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
-    special, vocab_size = prepared.tokenizers.tgt.special, len(prepared.tokenizers.tgt)
-    objective = TeacherForcing(recipe.objective, vocab_size, special, lambda: tgt_frequencies(prepared))
+    tgt = prepared.tokenizers.tgt
+    frequencies = partial(tgt_frequencies, prepared.train, tgt)
+    objective = TeacherForcing(recipe.objective, len(tgt), tgt.special, frequencies)
     # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
     team.meet()
-    return Loop(recipe, learner, state, stream, objective, team, None)
-
-
-def tgt_frequencies(prepared: Prepared) -> torch.Tensor:
-    """How often each target token occurs in the training data, END included."""
-    tokenizer = prepared.tokenizers.tgt
-    counts = torch.zeros(len(tokenizer), dtype=torch.float64)
-    for chunk in prepared.train.chunks():
-        ids = list(chain.from_iterable(tokenizer.encode_batch([tgt for _, tgt in chunk])))
-        counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
-        counts[tokenizer.special.eos] += len(chunk)
-    return counts
+    return Loop(recipe, learner, state, stream, objective, team)

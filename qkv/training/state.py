@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from qkv.config.periods import Period
 
@@ -53,6 +54,6 @@ class TrainState:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, object]) -> "TrainState":
-        progresses = {name: Progress(**data[name]) for name in ("progress", "saved", "validated")}  # type: ignore[arg-type]
-        return cls(**{**data, **progresses})  # type: ignore[arg-type]
+    def from_dict(cls, data: dict[str, Any]) -> "TrainState":
+        progresses = {name: Progress(**data[name]) for name in ("progress", "saved", "validated")}
+        return cls(**{**data, **progresses})

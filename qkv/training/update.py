@@ -51,7 +51,7 @@ def _add_all(
 def _add_one(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
-    report.sum.backward()  # type: ignore[no-untyped-call]
+    report.sum.backward()
     sums.loss += float(report.sum.detach())
     sums.nll += report.nll
     sums.weight += report.weight

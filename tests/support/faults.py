@@ -50,7 +50,7 @@ def slow_validation(recipe: str, marker: str) -> None:
         time.sleep(1)
         return fast(self, *arguments)
 
-    TeacherForcing.validation_loss = slow  # type: ignore[method-assign]
+    TeacherForcing.validation_loss = slow
     command("train", recipe)
 
 
@@ -73,7 +73,7 @@ class Death:
         sys.addaudithook(self._audit)
         sync = os.fsync
         os.fsync = lambda descriptor: (self.step(), sync(descriptor))[1]
-        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves  # type: ignore[attr-defined]
+        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
@@ -133,5 +133,5 @@ def worker_that_cannot_start(recipe: dict[str, Any]) -> None:
 
 def interrupted_data_check(recipe: str) -> None:
     """Ctrl-C while the samples are looked at."""
-    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[assignment]
+    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)
     command("data", "check", recipe)

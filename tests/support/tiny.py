@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,15 @@ def assert_same(run: Path, straight: Path) -> None:
 
 def leftovers(run: Path) -> list[Path]:
     return [path for path in run.rglob("*") if path.name.endswith(".tmp")]
+
+
+def lines_of(run: Path) -> int:
+    """How many lines metrics.jsonl has; none before it is there."""
+    path = run / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def more_lines(run: Path) -> Callable[[], bool]:
+    """Whether there is a line more than now."""
+    now = lines_of(run)
+    return lambda: lines_of(run) > now

@@ -223,6 +223,12 @@ def test_a_manifest_cannot_name_a_file_outside(folder: Path, name: str) -> None:
         load_model(folder)
 
 
+def reseal(folder: Path) -> None:
+    """A manifest that fits what is there now."""
+    (folder / MANIFEST).unlink()
+    seal(folder, {"what": "model"})
+
+
 def rewrite_weights(folder: Path, name: str, tensor: torch.Tensor | None) -> None:
     """Change one tensor and seal the folder again, as a foreign program might have written it."""
     tensors = load_file(folder / WEIGHTS)
@@ -230,8 +236,7 @@ def rewrite_weights(folder: Path, name: str, tensor: torch.Tensor | None) -> Non
     if tensor is not None:
         tensors[name] = tensor
     save_file(tensors, folder / WEIGHTS)
-    (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    reseal(folder)
 
 
 NAME = "encoder.layers.0.attention.query.weight"
@@ -261,8 +266,7 @@ def test_a_missing_or_unknown_parameter_is_named(folder: Path, name: str, tensor
 
 def test_weights_that_are_no_safetensors_file(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"not weights")
-    (folder / MANIFEST).unlink()
-    seal(folder, {})
+    reseal(folder)
     with pytest.raises(CorruptFolder, match=r"model.safetensors: is not a readable safetensors file"):
         load_model(folder)
 
@@ -271,8 +275,7 @@ def test_a_config_of_another_size_does_not_fit(folder: Path) -> None:
     config = (folder / CONFIG).read_text(encoding="utf-8")
     assert "d_ff: 24" in config
     (folder / CONFIG).write_text(config.replace("d_ff: 24", "d_ff: 25"), encoding="utf-8")
-    (folder / MANIFEST).unlink()
-    seal(folder, {})
+    reseal(folder)
     with pytest.raises(CorruptFolder, match=r"has shape \[24.*not \[25.*another model"):
         load_model(folder)
 
@@ -280,8 +283,7 @@ def test_a_config_of_another_size_does_not_fit(folder: Path) -> None:
 def test_an_unknown_key_in_the_config_is_named(folder: Path) -> None:
     config = (folder / CONFIG).read_text(encoding="utf-8")
     (folder / CONFIG).write_text(config.replace("d_ff:", "d_fff:"), encoding="utf-8")
-    (folder / MANIFEST).unlink()
-    seal(folder, {})
+    reseal(folder)
     with pytest.raises(UsageError, match=r"config.yaml:\d+: model.d_fff.*d_ff"):
         load_model(folder)
 

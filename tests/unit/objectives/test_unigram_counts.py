@@ -5,11 +5,10 @@ from pathlib import Path
 import torch
 
 from qkv.data.build import build_store
+from qkv.data.frequencies import tgt_frequencies
 from qkv.data.readers import TextCorpus
 from qkv.data.store import Limits, PairStore
 from qkv.text import SPECIAL, TokenizerPair, WhitespaceConfig
-from qkv.training.prepare import Prepared
-from qkv.training.session import tgt_frequencies
 
 
 def test_targets_are_counted_with_their_ends(tmp_path: Path) -> None:
@@ -20,7 +19,7 @@ def test_targets_are_counted_with_their_ends(tmp_path: Path) -> None:
     tokenizers = TokenizerPair(WhitespaceConfig().train(["s t"]), WhitespaceConfig().train(["x y"]))
     corpus = TextCorpus(src=Path("src"), tgt=Path("tgt"))
     build_store(tmp_path / "store", [corpus], tmp_path, "error", Limits(256, 256), tokenizers)
-    counts = tgt_frequencies(Prepared(tokenizers, PairStore.open(tmp_path / "store"), None))
+    counts = tgt_frequencies(PairStore.open(tmp_path / "store"), tokenizers.tgt)
     wanted = torch.zeros(len(tokenizers.tgt))
     (x,), (y,) = tokenizers.tgt.encode("x"), tokenizers.tgt.encode("y")
     wanted[[x, y, SPECIAL.unk, SPECIAL.eos]] = torch.tensor([3.0, 2.0, 1.0, 3.0])

@@ -42,7 +42,7 @@ def run(half_way: Path, scratch: Path) -> Path:
     return Path(shutil.copytree(half_way, scratch / "run"))
 
 
-def resume(forks: Forks, run: Path):  # type: ignore[no-untyped-def]
+def resume(forks: Forks, run: Path):
     return forks.qkv("train", "--resume", run, f"training.stop_after={UPDATES}u")
 
 
@@ -158,7 +158,7 @@ def small_disk(scratch: Path) -> Iterator[Path]:
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "qkv-test", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("cannot mount a small disk here")
+        pytest.skip("only root can mount a file system of one megabyte")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=False)
 
@@ -235,10 +235,10 @@ def test_a_failed_swap_puts_the_old_folder_back(scratch: Path, monkeypatch: pyte
 def test_unreadable_file_counts_as_damaged(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_path = Path.open
 
-    def broken(self: Path, mode: str = "r", *rest: object, **more: object):  # type: ignore[no-untyped-def]
+    def broken(self: Path, mode: str = "r", *rest: object, **more: object):
         if self.match("step-00000006/model.safetensors"):
             raise OSError(5, "Input/output error", str(self))
-        return open_path(self, mode, *rest, **more)  # type: ignore[arg-type]
+        return open_path(self, mode, *rest, **more)
 
     monkeypatch.setattr(Path, "open", broken)
     newest, complaints = newest_good(run / "checkpoints")
@@ -251,7 +251,10 @@ def test_rotation_keeps_the_last_and_the_best(scratch: Path) -> None:
     for update, score in scores.items():
         with new_folder(scratch / f"step-{update:08d}", {"score": score}):
             pass
-    numbers = lambda folders: [int(folder.name[5:]) for folder in folders]  # noqa: E731
+
+    def numbers(folders: list[Path]) -> list[int]:
+        return [int(folder.name[5:]) for folder in folders]
+
     folders = list_checkpoints(scratch)
     assert numbers(best_checkpoints(folders, higher_is_better=False)) == [2, 5, 4, 1, 6]
     assert numbers(best_checkpoints(folders, higher_is_better=True)) == [6, 1, 4, 2, 5]

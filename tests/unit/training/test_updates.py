@@ -100,7 +100,7 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
     objective = Failing(loop.objective, {failing}, backward)
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
-    split = add_gradients(loop.learner.model, objective, batches, 1, False)  # type: ignore[arg-type]
+    split = add_gradients(loop.learner.model, objective, batches, 1, False)
     assert objective.number == failing + 3
     assert torch.allclose(gradient.flat, whole, rtol=0, atol=1e-6 * sums.weight)
     assert split.weight == sums.weight
@@ -115,7 +115,7 @@ def test_out_of_memory_twice(loop: Loop) -> None:
     one = loop.stream.batch(0, 0, 0, len(batch))
     assert len(one) == 1
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
-        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)  # type: ignore[arg-type]
+        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)
 
 
 def test_other_errors_are_not_hidden(loop: Loop) -> None:
@@ -124,7 +124,7 @@ def test_other_errors_are_not_hidden(loop: Loop) -> None:
             raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        add_gradients(loop.learner.model, Broken(), [loop.stream.batch(0, 0)], 1, False)  # type: ignore[arg-type]
+        add_gradients(loop.learner.model, Broken(), [loop.stream.batch(0, 0)], 1, False)
 
 
 def test_out_of_memory_in_a_run(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_bad_update_is_skipped(
     _poison(monkeypatch, at=3, times=2, change=change)
     said: list[str] = []
     reporter = SilentReporter()
-    reporter.say = said.append  # type: ignore[method-assign]
+    reporter.say = said.append
     assert Trainer(recipe, reporter).train().updates == 6
     lines = read_metrics(scratch / "run" / "metrics.jsonl")
     skipped = [line for line in lines if "skipped" in line]

@@ -9,16 +9,18 @@ import pytest
 
 from qkv.training.run_folder import read_metrics
 from tests.support.forks import Child, Forks
-from tests.support.tiny import assert_same, changed, everything, plain, updates_of, validations_of, write_recipe
+from tests.support.tiny import (
+    assert_same,
+    changed,
+    everything,
+    lines_of,
+    plain,
+    updates_of,
+    validations_of,
+    write_recipe,
+)
 
 TWO = {"workers": 2}
-
-
-def lines_of(run: Path) -> int:
-    try:
-        return (run / "metrics.jsonl").read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
 
 
 def workers_of(child: Child) -> list[int]:
