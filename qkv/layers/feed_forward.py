@@ -13,7 +13,7 @@ from qkv.layers.dropout import Dropout
 class FeedForwardConfig(Config):
     """The network applied to each position on its own."""
 
-    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         raise NotImplementedError
 
 
@@ -29,7 +29,15 @@ def _linear(width_in: int, width_out: int, bias: bool = True) -> nn.Linear:
     return linear
 
 
-class FeedForward(nn.Module):
+class PositionWise(nn.Module):
+    """A function of each position on its own."""
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+        return self
+
+
+class FeedForward(PositionWise):
     """activation(x W_1 + b_1) W_2 + b_2"""
 
     def __init__(
@@ -47,6 +55,11 @@ class FeedForward(nn.Module):
         hidden = self.activation(self.inner(x.flatten(0, -2)))
         return self.outer(self.dropout(hidden)).view_as(x)
 
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        inner, outer, activation = self.inner, self.outer, self.activation
+        w_1, b_1, w_2, b_2 = inner.weight, inner.bias, outer.weight, outer.bias
+        return lambda x: F.linear(activation(F.linear(x, w_1, b_1)), w_2, b_2)
+
 
 @feed_forwards.register
 class ReluConfig(FeedForwardConfig):
@@ -54,7 +67,7 @@ class ReluConfig(FeedForwardConfig):
 
     kind: Literal["relu"] = "relu"
 
-    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         # In place: the backward pass of relu needs only its result.
         return FeedForward(d_model, d_ff, dropout, F.relu_)
 
@@ -65,7 +78,7 @@ class GeluConfig(FeedForwardConfig):
 
     kind: Literal["gelu"] = "gelu"
 
-    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         return FeedForward(d_model, d_ff, dropout, F.gelu)
 
 
@@ -75,11 +88,11 @@ class SwigluConfig(FeedForwardConfig):
 
     kind: Literal["swiglu"] = "swiglu"
 
-    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         return SwigluFeedForward(d_model, d_ff, dropout)
 
 
-class SwigluFeedForward(nn.Module):
+class SwigluFeedForward(PositionWise):
     """(SiLU(x W_g) * (x W_1)) W_2"""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
@@ -91,3 +104,7 @@ class SwigluFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        w_g, w_1, w_2 = self.gate.weight, self.inner.weight, self.outer.weight
+        return lambda x: F.linear(F.silu(F.linear(x, w_g)) * F.linear(x, w_1), w_2)

@@ -1,9 +1,8 @@
 """From a config to a model: every part is made here and handed to the part that uses it."""
 
-from torch import nn
-
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Residual
 from qkv.models.config import ModelConfig
@@ -54,7 +53,7 @@ def _attention(config: ModelConfig, positions: Positions | None) -> MultiHeadAtt
     return MultiHeadAttention(config.d_model, config.num_heads, config.attention_dropout, positions)
 
 
-def _feed_forward(config: ModelConfig) -> nn.Module:
+def _feed_forward(config: ModelConfig) -> PositionWise:
     return config.feed_forward.build(config.d_model, config.d_ff, config.feed_forward_dropout)
 
 

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Residual
 from qkv.layers.view import View
 from qkv.models.stack import Stack
@@ -15,7 +16,7 @@ class DecoderLayer(nn.Module):
         self,
         attention: MultiHeadAttention,
         cross_attention: MultiHeadAttention,
-        feed_forward: nn.Module,
+        feed_forward: PositionWise,
         residuals: list[Residual],
     ) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-class Decoder(Stack):
+class Decoder(Stack[DecoderLayer]):
     """Embedded target [B, T, D] and memory [B, S, D] to decoded [B, T, D]."""
 
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Residual
 from qkv.layers.view import View
 from qkv.models.stack import Stack
@@ -11,7 +12,7 @@ from qkv.models.stack import Stack
 class EncoderLayer(nn.Module):
     """x = sublayer(x, self-attention); x = sublayer(x, feed-forward)"""
 
-    def __init__(self, attention: MultiHeadAttention, feed_forward: nn.Module, residuals: list[Residual]) -> None:
+    def __init__(self, attention: MultiHeadAttention, feed_forward: PositionWise, residuals: list[Residual]) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
@@ -22,7 +23,7 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-class Encoder(Stack):
+class Encoder(Stack[EncoderLayer]):
     """Embedded source [B, S, D] to memory [B, S, D]."""
 
     def forward(self, x: Tensor, view: View) -> Tensor:

@@ -1,11 +1,15 @@
 """The output head: decoded vectors to log-probabilities over the vocabulary."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.functional.consistency import Agreement
 from qkv.functional.smoothing import Smoothing
+from qkv.kernels.consistency import linear_consistent_cross_entropy
 from qkv.kernels.cross_entropy import linear_cross_entropy
 
 
@@ -16,8 +20,11 @@ class LinearHead(nn.Module):
         super().__init__()
         self.weight = weight
 
-    def log_probs(self, decoded: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+    def log_probs(self, decoded: Float[Tensor, "*batch D"], never: Sequence[int] = ()) -> Float[Tensor, "*batch V"]:
+        """Over all tokens but those in `never`, which get -inf."""
         logits = F.linear(decoded, self.weight)
+        for token in never:
+            logits.select(-1, token).fill_(-torch.inf)
         return torch.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def loss(
@@ -29,3 +36,14 @@ class LinearHead(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """(smoothed loss, plain negative log-likelihood), weighted sums over the rows; never holds all logits."""
         return linear_cross_entropy(decoded, self.weight, None, targets, smoothing, weights)
+
+    def consistent_loss(
+        self,
+        decoded: Float[Tensor, "N 2 D"],
+        targets: Int[Tensor, " N"],
+        weights: Float[Tensor, " N"],
+        smoothing: Smoothing,
+        agreement: Agreement,
+    ) -> tuple[Tensor, Tensor]:
+        """The same for two passes that are to agree; the second number is the first pass's."""
+        return linear_consistent_cross_entropy(decoded, self.weight, None, targets, smoothing, agreement, weights)

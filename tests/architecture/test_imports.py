@@ -12,7 +12,7 @@ import qkv
 
 PACKAGE = Path(qkv.__file__).parent
 ROWS = [
-    {"errors", "files", "shapes"},
+    {"errors", "files", "progress", "shapes"},
     {"config"},
     {"functional"},
     {"text"},
@@ -21,10 +21,10 @@ ROWS = [
     {"layers"},
     {"models"},
     {"objectives"},
+    {"interop"},
     {"decoding"},
     {"evaluation"},
     {"training"},
-    {"interop"},
     {"visual"},
     {"serving"},
     {"demo"},

@@ -2,7 +2,9 @@
 
 from typing import Literal
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from qkv.functional.positions import sinusoidal
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
@@ -19,9 +21,17 @@ class SinusoidalConfig(PositionsConfig):
 
 
 class Sinusoidal(Positions):
+    """x + PE(pos). The waves that were needed so far are kept in a table."""
+
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
+        self._table = torch.empty(0, d_model)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x + sinusoidal(pos, self.d_model, x.dtype)
+        longest = int(pos.max()) + 1 if pos.numel() else 0
+        table = self._table
+        if len(table) < longest or table.dtype != x.dtype or table.device != x.device:
+            positions = torch.arange(max(longest, 2 * len(table)), device=x.device)
+            self._table = table = sinusoidal(positions, self.d_model, x.dtype)
+        return x + F.embedding(pos, table)

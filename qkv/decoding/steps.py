@@ -1,0 +1,126 @@
+"""What a search knows of a model: start with the source, then one token at a time.
+
+A search sees only `StepFunction`, so one model, an ensemble of several, or a table in a test are the same to it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from qkv.models.inference import DecoderState, InferenceModel
+from qkv.models.seq2seq import Seq2Seq
+from qkv.text.special import SPECIAL
+
+NEVER_OUTPUT = (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)
+"""Ids that are no output: what is left is normalised without them."""
+
+
+class StepOutput(NamedTuple):
+    """What a step says about the next token of each row."""
+
+    log_probs: Tensor
+    """[R, V], normalised over what may be output; the others are -inf."""
+    attention: Tensor | None
+    """[R, S], the mean of the last layer's cross-attention heads; only from a step function that was asked for it."""
+
+
+class StepState(Protocol):
+    """All that was decoded so far, as a value: a step gives a new one and leaves the old one as it was."""
+
+    def reorder(self, rows: Tensor, sentences: Tensor) -> Self:
+        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i].
+
+        The rows of a new sentence all come from the old sentence that it was.
+        """
+
+
+class StepFunction(Protocol):
+    """Row = sentence x beams + beam."""
+
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
+        """Read the sources [B, S]; every sentence gets `beams` equal rows."""
+
+    def step(self, tokens: Tensor, state: StepState) -> tuple[StepOutput, StepState]:
+        """Append the last token of each row [R], the start symbol first, and say what may follow."""
+
+
+@dataclass(frozen=True)
+class PrefixState:
+    """The whole prefix of each row, beside its source."""
+
+    memory: Tensor
+    src_keep: Tensor
+    prefix: Tensor
+
+    def reorder(self, rows: Tensor, sentences: Tensor) -> "PrefixState":
+        return PrefixState(self.memory[rows], self.src_keep[rows], self.prefix[rows])
+
+
+class PrefixSteps:
+    """The definition: each step decodes the whole prefix again. The cached steps are tested against it."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model = model
+
+    @torch.no_grad()
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> PrefixState:
+        memory = self.model.encode(src, src_keep).repeat_interleave(beams, 0)
+        return PrefixState(memory, src_keep.repeat_interleave(beams, 0), src.new_empty((len(src) * beams, 0)))
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: PrefixState) -> tuple[StepOutput, PrefixState]:
+        state = PrefixState(state.memory, state.src_keep, torch.cat([state.prefix, tokens[:, None]], dim=1))
+        decoded = self.model.decode(state.prefix, state.memory, state.src_keep)
+        return StepOutput(self.model.head.log_probs(decoded[:, -1], NEVER_OUTPUT), None), state
+
+
+class ModelSteps:
+    """The cached steps of a model as it is now: make a new one after its weights have changed."""
+
+    def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
+        self.model = InferenceModel(model)
+        self.head = model.head
+        self.attention = attention
+
+    @torch.inference_mode()
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
+        return self.model.start(self.model.encode(src, src_keep), src_keep, beams)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[StepOutput, DecoderState]:
+        weights: list[Tensor] = []
+        decoded, after = self.model.step(tokens, state, weights.append if self.attention else None)
+        log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
+        return StepOutput(log_probs, weights[-1] if weights else None), after
+
+
+@dataclass(frozen=True)
+class EnsembleState:
+    """The state of each member."""
+
+    states: Sequence[StepState]
+
+    def reorder(self, rows: Tensor, sentences: Tensor) -> "EnsembleState":
+        return EnsembleState([state.reorder(rows, sentences) for state in self.states])
+
+
+class Ensemble:
+    """p = mean of the members' p; they share one vocabulary."""
+
+    def __init__(self, members: Sequence[StepFunction]) -> None:
+        self.members = members
+
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> EnsembleState:
+        return EnsembleState([member.start(src, src_keep, beams) for member in self.members])
+
+    def step(self, tokens: Tensor, state: EnsembleState) -> tuple[StepOutput, EnsembleState]:
+        pairs = [member.step(tokens, inner) for member, inner in zip(self.members, state.states, strict=True)]
+        stacked = torch.stack([output.log_probs for output, _ in pairs])
+        log_probs = stacked.logsumexp(dim=0) - torch.tensor(len(pairs)).log()
+        weights = [output.attention for output, _ in pairs]
+        known = [weight for weight in weights if weight is not None]
+        attention = torch.stack(known).mean(dim=0) if len(known) == len(pairs) else None
+        return StepOutput(log_probs, attention), EnsembleState([inner for _, inner in pairs])

@@ -1,0 +1,24 @@
+"""Which folder is meant when a person names a model."""
+
+from pathlib import Path
+
+from qkv.errors import CorruptFolder
+from qkv.files import MANIFEST
+
+BEST = "best"
+
+
+def locate_model(path: Path | str) -> Path:
+    """The folder itself if it holds a model, or the best model of the run that it holds."""
+    path = Path(path)
+    if (path / MANIFEST).is_file():
+        return path
+    if (path / BEST / MANIFEST).is_file():
+        return path / BEST
+    if not path.exists():
+        raise CorruptFolder(f"{path}: no such folder; give the folder of a model or of a run")
+    if (path / "checkpoints").is_dir():
+        raise CorruptFolder(
+            f"{path}: this run has no best model yet; wait for its first validation, or make one by qkv average"
+        )
+    raise CorruptFolder(f"{path}: holds no model (no {MANIFEST}); give the folder of a model or of a run")
