@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qkv.config import load_config
-    from qkv.decoding.translate import translate_greedily
+    from qkv.decoding.translation import Translation
+    from qkv.decoding.translator import Translator
     from qkv.models.folder import load_model, save_model
     from qkv.training.recipe import Recipe
     from qkv.training.trainer import Trainer
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "Recipe": "qkv.training.recipe",
     "Trainer": "qkv.training.trainer",
+    "Translation": "qkv.decoding.translation",
+    "Translator": "qkv.decoding.translator",
     "load_config": "qkv.config",
     "load_model": "qkv.models.folder",
     "save_model": "qkv.models.folder",
-    "translate_greedily": "qkv.decoding.translate",
 }
 
-__all__ = ["Recipe", "Trainer", "load_config", "load_model", "save_model", "translate_greedily"]
+__all__ = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
 
 
 def __getattr__(name: str) -> Any:

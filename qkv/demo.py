@@ -13,11 +13,11 @@ from qkv.config import Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.data.parts import text_hash
 from qkv.data.readers import TsvCorpus
-from qkv.decoding.translate import translate_greedily
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
 from qkv.evaluation.metrics import METRICS, group_by_source
 from qkv.models.config import ModelConfig
-from qkv.models.folder import load_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
 from qkv.training.run_folder import RunFolder
@@ -100,8 +100,8 @@ class Pronunciations:
 
 def pronounce_held_out(folder: Path, progress: Callable[[int, int], None]) -> Pronunciations:
     """Decode the words of test.tsv with the best model of the run."""
-    saved = load_model(folder / "run" / "best")
+    translator = Translator(folder / "run", search=GreedyConfig())
     lines = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()]
     words, answers = group_by_source([word for word, _ in lines], [phonemes for _, phonemes in lines])
-    outputs = translate_greedily(saved.model, saved.tokenizers, words, progress=progress)
-    return Pronunciations(words, outputs, answers)
+    found = translator.translate(words, token_scores=False, progress=progress)
+    return Pronunciations(words, [translation.text for translation in found], answers)

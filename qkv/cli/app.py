@@ -6,7 +6,7 @@ import traceback
 
 import typer
 
-from qkv.cli import average, config, data, demo, tokenizer, train
+from qkv.cli import average, compare, config, data, demo, evaluate, export, score, tokenizer, train, translate
 from qkv.errors import QkvError
 
 app = typer.Typer(
@@ -36,7 +36,12 @@ def _options(
 
 
 app.command("train")(train.train)
+app.command("translate")(translate.translate)
+app.command("score")(score.score)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("average")(average.average)
+app.command("export")(export.export)
 app.command("demo")(demo.demo)
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(data.app, name="data")

@@ -18,8 +18,8 @@ def check(
     import json
 
     from qkv.config import load_config
+    from qkv.progress import default_reporter
     from qkv.training.inspect_data import inspect_data
-    from qkv.training.progress import default_reporter
     from qkv.training.recipe import Recipe
 
     reporter = default_reporter()

@@ -15,7 +15,7 @@ def demo(
 ) -> None:
     """Learn to pronounce English from a dictionary, in a few minutes."""
     from qkv.demo import demo_trainer, pronounce_held_out
-    from qkv.training.progress import default_reporter
+    from qkv.progress import default_reporter
 
     trainer = demo_trainer(folder, minutes, words)
     if trainer.resuming:

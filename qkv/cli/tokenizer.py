@@ -18,8 +18,8 @@ def train(
     from qkv.config import load_config
     from qkv.data.parts import data_parts
     from qkv.errors import UsageError
+    from qkv.progress import default_reporter
     from qkv.training.prepare import train_tokenizers
-    from qkv.training.progress import default_reporter
     from qkv.training.recipe import Recipe
 
     if out.exists():

@@ -8,7 +8,7 @@ files are told apart by their first bytes, not by their names.
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -41,19 +41,31 @@ class ReadCounts:
 
 def byte_lines(path: Path) -> Iterator[bytes]:
     """The lines of `path` without their ends; a last line without `\\n` counts if it is not empty."""
+    return split_lines(_blocks(path), path)
+
+
+def split_lines(blocks: Iterable[bytes], name: Path | str) -> Iterator[bytes]:
+    """The same for the content of a file that came from elsewhere; `name` stands in error messages."""
     rest = b""
-    for block in _blocks(path):
+    for block in blocks:
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         if len(rest) > MAX_LINE:
-            raise DataError(f"{path}: a line is longer than {MAX_LINE >> 20} MiB; is it a text file, one text a line?")
+            raise DataError(f"{name}: a line is longer than {MAX_LINE >> 20} MiB; is it a text file, one text a line?")
         for line in lines:
             yield line[:-1] if line.endswith(b"\r") else line
     if rest:
         yield rest.removesuffix(b"\r")
 
 
-def decode(raw: bytes, path: Path, line: int, policy: Policy, counts: ReadCounts) -> str | None:
+def decode(
+    raw: bytes,
+    name: Path | str,
+    line: int,
+    policy: Policy,
+    counts: ReadCounts,
+    remedy: str = "set data.invalid_utf8 to skip or replace",
+) -> str | None:
     """`raw` as text; None if it is invalid and the policy is `skip`. A NUL byte counts as invalid."""
     mark = len(codecs.BOM_UTF8) if line == 1 and raw.startswith(codecs.BOM_UTF8) else 0
     try:
@@ -65,17 +77,17 @@ def decode(raw: bytes, path: Path, line: int, policy: Policy, counts: ReadCounts
     except UnicodeDecodeError as error:
         wrong = error.start
     if policy == "error":
-        raise DataError(f"{path}:{line}:{mark + wrong + 1}: {_complaint(raw)}")
+        raise DataError(f"{name}:{line}:{mark + wrong + 1}: {_complaint(raw, remedy)}")
     if policy == "skip":
         return None
     counts.replaced += 1
     return raw[mark:].decode("utf-8", errors="replace").replace("\0", "\ufffd")
 
 
-def _complaint(raw: bytes) -> str:
+def _complaint(raw: bytes, remedy: str) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "the file looks like UTF-16; save it as UTF-8"
-    return "not valid UTF-8 text from this byte on; mend the line, or set data.invalid_utf8 to skip or replace"
+    return f"not valid UTF-8 text from this byte on; mend the line, or {remedy}"
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -1,1 +1,5 @@
-"""How sequences come out of a model."""
+"""How sequences come out of a model. Importing the package registers every kind of search."""
+
+from qkv.decoding import beam, greedy, mbr, sampling
+
+__all__ = ["beam", "greedy", "mbr", "sampling"]

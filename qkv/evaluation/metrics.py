@@ -1,89 +1,40 @@
-"""Scores of a whole test set. Every output may have several right answers."""
+"""The metrics by name, and which of them a task wants."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Sequence
+from typing import Literal, get_args
 
-References = Sequence[Sequence[str]]
-"""For each output, its right answers (one or more)."""
+from qkv.errors import UsageError
+from qkv.evaluation.error_rates import Accuracy, SequenceErrors, TokenErrors
+from qkv.evaluation.metric import Metric
+from qkv.evaluation.sacre import Bleu, Chrf, Ter, TokenizedBleu
 
+MetricName = Literal["bleu", "chrf", "ter", "bleu_tok_lc", "accuracy", "wer", "per"]
 
-@dataclass(frozen=True)
-class Metric:
-    """A named score and its direction."""
+METRICS: dict[str, Metric] = {m.name: m for m in (Bleu(), Chrf(), Ter(), Accuracy(), SequenceErrors(), TokenErrors())}
+"""Those that look at nothing but the texts."""
 
-    name: str
-    about: str
-    higher_is_better: bool
-    score: Callable[[Sequence[str], References], float]
+BY_LANGUAGE = {TokenizedBleu.name: TokenizedBleu}
+"""Those that go by the rules of a language."""
 
-    def better(self, new: float, old: float) -> bool:
-        return new > old if self.higher_is_better else new < old
-
-
-def bleu(outputs: Sequence[str], references: References) -> float:
-    """Corpus BLEU by sacreBLEU (13a, mixed case)."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    return float(BLEU().corpus_score(list(outputs), _as_streams(references)).score)
-
-
-def chrf(outputs: Sequence[str], references: References) -> float:
-    """Corpus chrF by sacreBLEU."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    return float(CHRF().corpus_score(list(outputs), _as_streams(references)).score)
-
-
-def _as_streams(references: References) -> list[list[str]]:
-    """sacreBLEU wants one list for each reference number, None where an output has fewer (its types hide that)."""
-    most = max(len(answers) for answers in references)
-    streams = [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
-    return cast(list[list[str]], streams)
-
-
-def sequence_error_rate(outputs: Sequence[str], references: References) -> float:
-    """Percentage of outputs that equal none of their right answers: WER of letter-to-sound papers."""
-    wrong = sum(output not in answers for output, answers in zip(outputs, references, strict=True))
-    return 100.0 * wrong / len(outputs)
-
-
-def sequence_accuracy(outputs: Sequence[str], references: References) -> float:
-    """Percentage of outputs that equal one of their right answers."""
-    return 100.0 - sequence_error_rate(outputs, references)
-
-
-def token_error_rate(outputs: Sequence[str], references: References) -> float:
-    """Edit distance between space-separated tokens, to the closest answer, per 100 tokens of that answer: PER."""
-    edits = tokens = 0
-    for output, answers in zip(outputs, references, strict=True):
-        hypothesis = output.split()
-        distance, length = min((edit_distance(hypothesis, a.split()), len(a.split())) for a in answers)
-        edits += distance
-        tokens += length
-    return 100.0 * edits / max(tokens, 1)
-
-
-def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
-    """Levenshtein: the fewest insertions, deletions and substitutions that make `a` into `b`."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]
-
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("bleu", "corpus BLEU (sacreBLEU)", True, bleu),
-        Metric("chrf", "corpus chrF (sacreBLEU)", True, chrf),
-        Metric("accuracy", "outputs that are entirely right, %", True, sequence_accuracy),
-        Metric("wer", "outputs that are not entirely right, %", False, sequence_error_rate),
-        Metric("per", "token errors, %", False, token_error_rate),
-    )
+HIGHER_IS_BETTER = {
+    *(name for name, metric in METRICS.items() if metric.higher_is_better),
+    *(name for name, kind in BY_LANGUAGE.items() if kind.higher_is_better),
 }
+
+
+def choose_metrics(names: Sequence[str], language: str | None = None) -> list[Metric]:
+    """The metrics of these names, each once; refuses what cannot be measured before anything is decoded."""
+    return [_metric(name, language) for name in dict.fromkeys(names)]
+
+
+def _metric(name: str, language: str | None) -> Metric:
+    if name in METRICS:
+        return METRICS[name]
+    if name not in BY_LANGUAGE:
+        raise UsageError(f"there is no metric {name!r}; choose from {', '.join(get_args(MetricName))}")
+    if language is None:
+        raise UsageError(f"{name} goes by the rules of a language: name that of the references, as in --lang de")
+    return BY_LANGUAGE[name](language)
 
 
 def group_by_source(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[list[str]]]:

@@ -7,6 +7,7 @@ from qkv.config.base import Config
 from qkv.data.batch import Batch
 from qkv.functional.smoothing import Smoothing, no_smoothing
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.consistency import AnyConsistency
 from qkv.objectives.noise import AnyNoise
 from qkv.objectives.report import LossReport
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
@@ -20,6 +21,8 @@ class ObjectiveConfig(Config):
     """Label smoothing, in one of its published forms."""
     noise: list[AnyNoise] = Field(default_factory=list)
     """Disturbances of the decoder's input, applied one after the other, in training only."""
+    consistency: AnyConsistency | None = None
+    """A second pass in training that is to predict what the first one does; about twice the time for an update."""
 
 
 class TeacherForcing:
@@ -27,16 +30,19 @@ class TeacherForcing:
 
     def __init__(self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> None:
         self.noise = config.noise
+        self.consistency = config.consistency
         self.special = special
         self.vocab_size = vocab_size
         self.smoothing = config.smoothing.build(vocab_size, special.pad, frequencies)
         self.plain = no_smoothing(vocab_size)
 
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
-        """With noise and smoothing; `update` counts from 1 and sets the noise's warm-up."""
+        """With noise, smoothing and consistency; `update` counts from 1 and sets the noise's warm-up."""
         tgt_in = batch.tgt_in
         for noise in self.noise:
             tgt_in = noise.apply(tgt_in, update, self.special, self.vocab_size)
+        if self.consistency:
+            return self.consistency.loss(model, batch, tgt_in, self.special, self.smoothing)
         return self._loss(model, batch, tgt_in, self.smoothing)
 
     def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
 from qkv.errors import QkvError, TeamBroken
+from qkv.kernels.threads import cores
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
 """Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""
@@ -53,10 +54,6 @@ class Team:
     def meet(self) -> None:
         """Wait until every worker has come here."""
         self.add_up(torch.zeros(1))
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def torchrun_team() -> Team | None:
@@ -133,17 +130,6 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()
-
-
-@contextmanager
-def all_cores(threads: int | None) -> Iterator[None]:
-    """Inside, this process uses every core (or `threads`): the leader validates while the others wait."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or cores())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def set_threads(threads: int | None, world: int) -> None:

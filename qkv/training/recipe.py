@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from qkv.config import Config, Period
 from qkv.data.config import BatchConfig, DataConfig
+from qkv.evaluation.metrics import MetricName
 from qkv.models.config import ModelConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import TextConfig
@@ -51,10 +52,12 @@ class ValidationConfig(Config):
 
     every: Period = Period.parse("1e")
     """How often."""
-    metrics: list[Literal["bleu", "chrf", "accuracy", "wer", "per"]] = Field(default_factory=list)
+    metrics: list[MetricName] = Field(default_factory=list)
     """Scores of greedy output, besides the loss."""
-    best: Literal["loss", "bleu", "chrf", "accuracy", "wer", "per"] = "loss"
+    best: Literal["loss", MetricName] = "loss"
     """The score by which the best model is chosen."""
+    language: str | None = None
+    """Language of the targets (de, say), by whose rules bleu_tok_lc tokenises."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many validations without a better score; null: never."""
     samples: int = Field(default=5, ge=0)
@@ -66,6 +69,8 @@ class ValidationConfig(Config):
     def _best_is_measured(self) -> "ValidationConfig":
         if self.best != "loss" and self.best not in self.metrics:
             raise ValueError(f"best is {self.best}, which must then also be in metrics")
+        if "bleu_tok_lc" in self.metrics and self.language is None:
+            raise ValueError("bleu_tok_lc needs the language of the targets: give validation.language (de, say)")
         return self
 
 

@@ -8,12 +8,12 @@ import torch
 from qkv.data.batch import Batch
 from qkv.errors import QkvError
 from qkv.files import write_atomic
+from qkv.kernels.threads import cores, using_threads
 from qkv.models.folder import SavedConfig, SavedModel, save_model
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.text import TokenizerPair
 from qkv.training.checkpoint import Learner, rotate, save_checkpoint
 from qkv.training.diagnose import find_first_bad
-from qkv.training.distributed import all_cores
 from qkv.training.events import EventLog
 from qkv.training.progress import Reporter, UpdateInfo
 from qkv.training.recipe import Recipe
@@ -129,7 +129,8 @@ class Recorder:
             if self.stop:
                 raise _StopValidation
 
-        with self._averaged(), all_cores(self.recipe.training.threads):
+        # The other workers wait for this one: it may use their cores.
+        with self._averaged(), using_threads(self.recipe.training.threads or cores()):
             result = self.validator(self.learner.model, tick)
             score = result.scores[self.recipe.validation.best]
             improved = is_better(self.recipe.validation.best, score, state.best_score)

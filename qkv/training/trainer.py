@@ -8,8 +8,9 @@ from qkv.config import dump_config, load_config
 from qkv.errors import CorruptFolder, UsageError
 from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
+from qkv.kernels.threads import cores
 from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
-from qkv.training.distributed import Team, cores, local_team, torchrun_team
+from qkv.training.distributed import Team, local_team, torchrun_team
 from qkv.training.prepare import Prepared, open_prepared, prepare
 from qkv.training.progress import Reporter, default_reporter
 from qkv.training.recipe import Recipe

@@ -9,8 +9,10 @@ import torch
 
 from qkv.data.batch import Batch
 from qkv.data.stream import BatchStream
-from qkv.decoding.translate import translate_greedily
-from qkv.evaluation.metrics import METRICS, group_by_source
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.texts import Source, TextDecoder, Wishes
+from qkv.decoding.torch_engine import TorchEngine
+from qkv.evaluation.metrics import HIGHER_IS_BETTER, choose_metrics, group_by_source
 from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.text import TokenizerPair
@@ -41,11 +43,11 @@ def is_better(metric: str, new: float, old: float | None) -> bool:
         return False
     if old is None:
         return True
-    return METRICS[metric].better(new, old) if metric in METRICS else new < old
+    return new > old if higher_is_better(metric) else new < old
 
 
 def higher_is_better(metric: str) -> bool:
-    return metric in METRICS and METRICS[metric].higher_is_better
+    return metric in HIGHER_IS_BETTER
 
 
 class Validator:
@@ -55,6 +57,7 @@ class Validator:
         self, config: ValidationConfig, stream: BatchStream, objective: TeacherForcing, tokenizers: TokenizerPair
     ) -> None:
         self.config = config
+        self.metrics = choose_metrics(config.metrics, config.language)
         self.stream = stream
         self.objective = objective
         self.tokenizers = tokenizers
@@ -92,11 +95,14 @@ class Validator:
             return []
         sources = [self.sources[i] for i in chosen]
         answers = [self.answers[i] for i in chosen]
-        outputs = translate_greedily(model, self.tokenizers, sources, self.stream.budget.tokens, tick)
+        wishes, batch_tokens = Wishes(token_scores=False), self.stream.budget.tokens
+        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, GreedyConfig(), wishes, batch_tokens)
+        found = decoder([Source(text) for text in sources], lambda done: tick(done, len(sources)))
+        outputs = [translation.text for translation in found]
         # Both sides of a comparison go through the same normal form: a tokenizer may fold spaces or case.
         normal = [[self.tokenizers.tgt.normalize(answer) for answer in group] for group in answers]
-        for name in self.config.metrics:
-            scores[name] = METRICS[name].score(outputs, normal)
+        for metric in self.metrics:
+            scores[metric.name] = metric.score(outputs, normal)
         shown = _spread(len(chosen), self.config.samples)
         return [(sources[i], outputs[i], normal[i]) for i in shown]
 

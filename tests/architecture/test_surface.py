@@ -13,17 +13,67 @@ from qkv.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted([*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
-NAMES = ["Recipe", "Trainer", "load_config", "load_model", "save_model", "translate_greedily"]
+NAMES = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
 VERBS = {
     "average": ["run", "--out", "--last", "--best"],
+    "compare": [
+        "systems",
+        "--src",
+        "--ref",
+        "--tsv",
+        "--engine",
+        "--beam",
+        "--metrics",
+        "--lang",
+        "--html",
+        "--examples",
+        "--json",
+    ],
     "config reference": [],
     "config schema": [],
     "config show": ["recipe", "overrides"],
     "data check": ["recipe", "overrides", "--json"],
     "demo": ["--folder", "--minutes", "--words"],
+    "evaluate": [
+        "model",
+        "overrides",
+        "--src",
+        "--ref",
+        "--tsv",
+        "--hyp",
+        "--with",
+        "--engine",
+        "--beam",
+        "--train",
+        "--metrics",
+        "--lang",
+        "--out",
+        "--html",
+        "--examples",
+        "--json",
+    ],
+    "export": ["model", "--to", "--out", "--quantization"],
+    "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
     "tokenizer encode": ["folder", "--side"],
     "tokenizer train": ["recipe", "overrides", "--out"],
     "train": ["recipe", "overrides", "--resume"],
+    "translate": [
+        "model",
+        "overrides",
+        "--input",
+        "--output",
+        "--restart",
+        "--with",
+        "--engine",
+        "--beam",
+        "--nbest",
+        "--scores",
+        "--json",
+        "--alignment",
+        "--prefix-file",
+        "--workers",
+        "--invalid-utf8",
+    ],
 }
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qkv.config import load_config
-from qkv.decoding.translate import translate_greedily
-from qkv.evaluation.metrics import sequence_accuracy
-from qkv.models.folder import load_model
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.translator import Translator
+from qkv.evaluation.metrics import METRICS
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
@@ -31,8 +31,8 @@ def test_toy_task_is_learned(task: str, changes: list[str], tmp_path: Path) -> N
     places = [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", f"seed={seed}"]
     recipe = load_config(Recipe, ROOT / "recipes" / f"{task}.yaml", [*places, *smaller, *changes])
     Trainer(recipe, SilentReporter()).train()
-    saved = load_model(tmp_path / "run" / "best")
+    translator = Translator(tmp_path / "run", search=GreedyConfig())
     pairs = [line.split("\t") for line in (tmp_path / "data" / "dev.tsv").read_text().splitlines()]
-    outputs = translate_greedily(saved.model, saved.tokenizers, [src for src, _ in pairs])
-    accuracy = sequence_accuracy(outputs, [[tgt] for _, tgt in pairs])
+    outputs = [found.text for found in translator.translate([src for src, _ in pairs])]
+    accuracy = METRICS["accuracy"].score(outputs, [[tgt] for _, tgt in pairs])
     assert accuracy >= 99.0, f"{task} with seed {seed}: {accuracy} %"

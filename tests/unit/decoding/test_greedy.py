@@ -1,13 +1,20 @@
-"""Greedy decoding against the definition, one sentence and one token at a time."""
+"""Greedy search against the definition, one sentence and one token at a time."""
+
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.greedy import greedy
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.search import Limits, SearchTask
+from qkv.decoding.steps import PrefixSteps
+from qkv.errors import UsageError
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
+from tests.support.tables import END, TableSteps, random_sources, random_table, task_of
 
 LENGTHS = [(5, 0), (1, 0), (0, 0), (7, 0), (3, 0), (3, 0)]
 ALLOWED = [token for token in range(VOCAB) if token not in (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)]
@@ -21,10 +28,16 @@ def speaker(seed: int) -> Seq2Seq:
     return model
 
 
-def brute_force(model: Seq2Seq, src: Tensor, max_length: int) -> list[int]:
+def greedy(model: Seq2Seq, seed: int = 0, longest: int = 8) -> list[Hypothesis]:
+    batch = batch_of(LENGTHS, seed)
+    task = SearchTask(batch.src, batch.src_keep, SPECIAL, [Limits(longest)] * len(LENGTHS))
+    return [best for (best,) in GreedyConfig().run(PrefixSteps(model), task)]
+
+
+def brute_force(model: Seq2Seq, src: Tensor, longest: int) -> list[int]:
     """argmax of the whole model's output for the prefix, again and again."""
     prefix = [SPECIAL.bos]
-    while len(prefix) <= max_length:
+    while len(prefix) <= longest:
         keep = torch.ones(1, len(src), dtype=torch.bool)
         with torch.no_grad():
             last = model(src[None], keep, torch.tensor([prefix]))[0, -1]
@@ -41,68 +54,103 @@ def test_it_is_the_argmax_step_by_step() -> None:
     lengths = set()
     for seed in (1, 4, 7, 9):
         model, batch = speaker(seed), batch_of(LENGTHS, seed)
-        found = greedy(model, batch.src, batch.src_keep, SPECIAL, 8)
-        for row, ids in enumerate(found):
-            assert ids == brute_force(model, batch.src[row][batch.src_keep[row]], 8)
-        lengths |= {len(ids) for ids in found}
+        found = greedy(model, seed)
+        for row, hypothesis in enumerate(found):
+            assert hypothesis.tokens == brute_force(model, batch.src[row][batch.src_keep[row]], 8)
+            assert hypothesis.ended == (len(hypothesis.tokens) < 8)
+        lengths |= {len(hypothesis.tokens) for hypothesis in found}
     assert {0, 8} < lengths
 
 
-def test_a_batch_gives_what_each_sentence_gives_alone() -> None:
-    model, batch = speaker(1), batch_of(LENGTHS, 3)
-    together = greedy(model, batch.src, batch.src_keep, SPECIAL, 8)
-    for row in range(len(LENGTHS)):
-        src = batch.src[row][batch.src_keep[row]][None]
-        assert greedy(model, src, torch.ones_like(src, dtype=torch.bool), SPECIAL, 8) == [together[row]]
-    assert len({len(ids) for ids in together}) > 1
+def test_scores_are_the_log_probabilities_of_what_was_said() -> None:
+    table = random_table(3, 12, end=1.0)
+    sources = random_sources(20, 1)
+    found = GreedyConfig().run(TableSteps(table), task_of(sources, Limits(4)))
+    for source, (best,) in zip(sources, found, strict=True):
+        said = (*best.tokens, END) if best.ended else tuple(best.tokens)
+        assert best.token_scores == [table(tuple(source), said[:place])[token] for place, token in enumerate(said)]
+        assert best.score == pytest.approx(sum(best.token_scores))
+    assert {best.ended for (best,) in found} == {True, False}
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    steps, sources = TableSteps(random_table(3, 12, end=1.0)), random_sources(30, 1)
+    found = GreedyConfig().run(steps, task_of(sources, Limits(20)))
+    assert steps.all_rows == sum(len(best.token_scores) for (best,) in found)
+    assert steps.steps == max(len(best.token_scores) for (best,) in found)
+    assert len({len(best.tokens) for (best,) in found}) > 3
 
 
 def test_it_ends_where_end_is_best() -> None:
-    model, batch = speaker(0), batch_of(LENGTHS)
+    model = speaker(0)
     with torch.no_grad():
         model.decoder.final.weight.zero_()
         model.decoder.final.bias.fill_(1.0)
         model.head.weight.zero_()
         model.head.weight[SPECIAL.eos] = 1.0
-    assert greedy(model, batch.src, batch.src_keep, SPECIAL, 8) == [[]] * len(LENGTHS)
+    assert [(best.tokens, best.ended) for best in greedy(model)] == [([], True)] * len(LENGTHS)
 
 
-@pytest.mark.parametrize("limit", [0, 1, 5])
-def test_it_stops_at_the_limit(limit: int) -> None:
-    model, batch = speaker(0), batch_of(LENGTHS)
-    with torch.no_grad():
-        model.decoder.final.bias.fill_(1.0)
-        model.head.weight[SPECIAL.eos] = -100.0
-    assert [len(ids) for ids in greedy(model, batch.src, batch.src_keep, SPECIAL, limit)] == [limit] * len(LENGTHS)
+def never_ends(source: tuple[int, ...], said: tuple[int, ...]) -> list[float]:
+    return [-torch.inf, -9.0, -torch.inf, -torch.inf, -torch.inf, -0.1, -0.2]
 
 
 def test_a_shorter_limit_gives_the_beginning() -> None:
-    model, batch = speaker(1), batch_of(LENGTHS)
-    long, short = (greedy(model, batch.src, batch.src_keep, SPECIAL, limit) for limit in (8, 3))
-    assert short == [ids[:3] for ids in long]
+    model = speaker(1)
+    long, short = (greedy(model, longest=longest) for longest in (8, 3))
+    assert [each.tokens for each in short] == [each.tokens[:3] for each in long]
 
 
 def test_among_equals_the_lowest_id_wins_and_some_are_never_said() -> None:
     """All tokens are equally probable: padding, the start and the mask are passed over."""
-    model, batch = speaker(0), batch_of(LENGTHS[:2])
+    model = speaker(0)
     with torch.no_grad():
         model.head.weight.zero_()
-    assert greedy(model, batch.src, batch.src_keep, SPECIAL, 2) == [[SPECIAL.unk, SPECIAL.unk]] * 2
+    assert [best.tokens for best in greedy(model, longest=2)] == [[SPECIAL.unk, SPECIAL.unk]] * len(LENGTHS)
 
 
 def test_padding_start_and_mask_are_never_said_even_if_they_are_best() -> None:
-    model, batch = speaker(2), batch_of(LENGTHS)
+    model = speaker(2)
     with torch.no_grad():
         model.decoder.final.bias.fill_(1.0)
         model.head.weight[[SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = 10.0
-    said = {token for ids in greedy(model, batch.src, batch.src_keep, SPECIAL, 5) for token in ids}
+    said = {token for best in greedy(model, longest=5) for token in best.tokens}
     assert said
     assert said <= set(ALLOWED)
 
 
 def test_no_gradient_is_kept_and_no_weight_changes() -> None:
-    model, batch = speaker(0), batch_of(LENGTHS)
+    model = speaker(0)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    greedy(model, batch.src, batch.src_keep, SPECIAL, 3)
+    greedy(model)
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_one_output_only() -> None:
+    with pytest.raises(UsageError, match="use the search kind beam"):
+        GreedyConfig().run(TableSteps(never_ends), task_of([[END]], Limits(2), nbest=2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "src_length", "model_limit", "limits"),
+    [
+        ({}, 5, None, Limits(20, 0)),
+        ({"max_factor": 1.5, "max_extra": 2}, 5, None, Limits(9, 0)),
+        ({"max_length": 7}, 5, None, Limits(7, 0)),
+        ({"max_length": 7}, 5, 4, Limits(4, 0)),
+        ({"min_length": 3, "min_factor": 0.5}, 5, None, Limits(20, 3)),
+        ({"min_length": 3, "min_factor": 0.7}, 5, None, Limits(20, 4)),
+        ({"min_factor": 1.0}, 50, 20, Limits(20, 20)),
+        ({"max_factor": 0.0, "max_extra": 0}, 5, None, Limits(0, 0)),
+    ],
+)
+def test_limits(settings: dict[str, Any], src_length: int, model_limit: int | None, limits: Limits) -> None:
+    assert GreedyConfig(**settings).limits(src_length, model_limit) == limits
+
+
+def test_limits_that_leave_no_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="min_length 5 is more than max_length 4"):
+        GreedyConfig(min_length=5, max_length=4)
+    with pytest.raises(UsageError, match="at least 15 and at most 10"):
+        GreedyConfig(min_factor=3.0, max_factor=2.0, max_extra=0).limits(5)

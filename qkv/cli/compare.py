@@ -1,0 +1,59 @@
+"""qkv compare"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Language, Metrics, Pairs, References, Report, Source
+
+
+def compare(
+    systems: Annotated[
+        list[Path],
+        typer.Argument(help="Files of outputs or folders of models, two or more; the first is the baseline."),
+    ],
+    src: Source = None,
+    ref: References = None,
+    tsv: Pairs = None,
+    engine: Engine = "auto",
+    beam: Beam = None,
+    metrics: Metrics = None,
+    lang: Language = None,
+    html: Report = None,
+    examples: Examples = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Which system is better, and is it chance? Scores side by side, with two tests of significance."""
+    import json
+
+    from qkv.cli.evaluate import choose
+    from qkv.cli.tables import print_tables
+    from qkv.errors import UsageError
+    from qkv.evaluation.as_json import comparison_dict
+    from qkv.evaluation.compare import compare_outputs
+    from qkv.evaluation.files import read_evaluation_set
+    from qkv.evaluation.report import comparison_report
+    from qkv.evaluation.systems import outputs_of
+    from qkv.evaluation.tables import comparison_tables
+    from qkv.files import write_atomic
+    from qkv.progress import default_reporter
+
+    if len(set(systems)) < max(2, len(systems)):
+        raise UsageError("give two different systems or more, each once: qkv compare BASELINE OTHER ...")
+    test = read_evaluation_set(ref or [], src, tsv)
+    chosen = choose(metrics, test, lang)
+    settings = [f"search.size={beam}"] if beam else []
+    reporter = default_reporter(quiet=2.0)
+    try:
+        outputs = {str(system): outputs_of(system, test, settings, engine, reporter) for system in systems}
+        found = compare_outputs(outputs, test, chosen, reporter)
+    finally:
+        reporter.close()
+    if html is not None:
+        write_atomic(html, comparison_report(found, f"Comparison of {' and '.join(outputs)}", examples))
+    if as_json:
+        print(json.dumps(comparison_dict(found), indent=2, ensure_ascii=False))
+    else:
+        print_tables(comparison_tables(found))
+        print("\n".join(["", *(f"{title}: {text}" for title, text in found.signatures.items())]))

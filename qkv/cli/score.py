@@ -1,0 +1,54 @@
+"""qkv score"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qkv.cli.translate import Invalid
+
+PAIRS_AT_ONCE = 1024
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
+    src: Annotated[Path, typer.Option(help="The sources, one a line.")],
+    tgt: Annotated[Path, typer.Option(help="The targets, one a line.")],
+    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Give a JSON object for each pair, with every token.")
+    ] = False,
+    invalid_utf8: Invalid = "error",
+) -> None:
+    """How probable the model finds given targets: for each pair the log-probability, tab, its mean per token."""
+    import json
+    import math
+
+    from qkv.data.texts import paired, read_texts, survey
+    from qkv.decoding.batching import in_chunks
+    from qkv.decoding.translator import Translator
+    from qkv.progress import default_reporter
+
+    translator = Translator([model, *(voters or [])], "torch")
+    total = survey(src).lines
+    pairs = paired(read_texts(src, invalid_utf8), read_texts(tgt, invalid_utf8), (src, tgt))
+    reporter = default_reporter(quiet=2.0)
+    counting = reporter.counting("Scoring")
+    done, tokens, log_prob = 0, 0, 0.0
+    try:
+        for chunk in in_chunks(pairs, PAIRS_AT_ONCE):
+            counting(done, total)
+            for one in translator.score(chunk, done + 1):
+                done += 1
+                tokens += len(one.token_scores)
+                log_prob += one.score
+                print(
+                    json.dumps({"line": done, **one.as_dict()}, ensure_ascii=False)
+                    if as_json
+                    else f"{one.score:.6f}\t{one.per_token:.6f}"
+                )
+    finally:
+        reporter.close()
+    if tokens:
+        perplexity = math.exp(min(-log_prob / tokens, 700.0))
+        typer.echo(f"{done:,} pairs, {tokens:,} tokens with END: perplexity {perplexity:.4f} a token", err=True)

@@ -1,0 +1,89 @@
+"""qkv translate"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from qkv.decoding.output import Form
+    from qkv.progress import Reporter
+
+Invalid = Annotated[Literal["error", "replace"], typer.Option(help="What to do with what is not UTF-8.")]
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="The folder of a model, of a run, or of an exported model.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=10.")] = None,
+    source: Annotated[Path | None, typer.Option("--input", help="Read this file instead of standard input.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write this file, with --input; given again, a stopped job goes on.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --output from the first line.")] = False,
+    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    engine: Annotated[
+        Literal["auto", "torch", "ctranslate2"], typer.Option(help="What runs the model; auto: the fastest that can.")
+    ] = "auto",
+    beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
+    nbest: Annotated[
+        int | None, typer.Option(min=1, help="Give so many outputs for a line: line number, rank, score, text.")
+    ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Give score and text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Give a JSON object for each line.")] = False,
+    alignment: Annotated[bool, typer.Option("--alignment", help="Add the alignment, with --json.")] = False,
+    prefixes: Annotated[
+        Path | None, typer.Option("--prefix-file", help="A file with the beginning of each output, line by line.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
+    invalid_utf8: Invalid = "error",
+) -> None:
+    """Translate standard input: a line of output for each line of input."""
+    from qkv.data.texts import STDIN
+    from qkv.decoding.line_work import LineWork, read_sources
+    from qkv.decoding.settings import translation_config
+    from qkv.decoding.texts import Wishes
+    from qkv.decoding.translator import Translator
+    from qkv.errors import UsageError
+    from qkv.kernels.memory import keep_freed_memory
+
+    if alignment and not as_json:
+        raise UsageError("--alignment is written as JSON only; add --json")
+    if output and not source:
+        raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
+    keep_freed_memory()
+    config = translation_config([*([f"search.size={beam}"] if beam else []), *(overrides or [])])
+    translator = Translator(
+        [model, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
+    )
+    wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
+    reporter = _reporter(output)
+    work = LineWork(translator, wishes, _form(as_json, nbest, scores), str(source or STDIN), reporter)
+    try:
+        if source and output:
+            files = {"input": source} | ({"prefix file": prefixes} if prefixes else {})
+            work.to_file(read_sources(source, prefixes, invalid_utf8), output, files, restart)
+        else:
+            work.to_stdout(read_sources(source, prefixes, invalid_utf8), live=source is None)
+    finally:
+        reporter.close()
+
+
+def _form(as_json: bool, nbest: int | None, scores: bool) -> "Form":
+    from qkv.decoding import output
+
+    if as_json:
+        return output.as_json
+    if nbest is not None:
+        return output.table
+    return output.with_score if scores else output.plain
+
+
+def _reporter(output: Path | None) -> "Reporter":
+    """No bar where the translations themselves appear on the screen."""
+    import math
+    import sys
+
+    from qkv.progress import PlainReporter, default_reporter
+
+    on_screen = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return PlainReporter(quiet=math.inf) if on_screen else default_reporter(quiet=2.0)

@@ -1,0 +1,170 @@
+"""Beam search, alone or in groups that avoid each other."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from qkv.decoding.beam_group import Group, Judge, Kept
+from qkv.decoding.constraints import Row, Rules
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.length_penalty import AnyLengthPenalty, Power
+from qkv.decoding.ranking import best_candidates
+from qkv.decoding.required import dealt
+from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.steps import StepFunction
+from qkv.errors import UsageError
+
+Observer = Callable[[int, list[Kept]], None]
+"""Is told the number of a sentence and what a step kept of it, step by step."""
+
+
+@searches.register
+class BeamConfig(SearchConfig):
+    """The `size` best beginnings are carried on together. Score: log p(Y | X) / length penalty + coverage penalty.
+
+    At each step the 2 x size best candidates of a sentence are looked at: END among the first `size` of them is a
+    finished hypothesis, and the best `size` others go on. Of equal candidates the one of the lower beam comes first,
+    then the lower token. What is still going on at the longest length counts as finished, too, but not as ended.
+    """
+
+    kind: Literal["beam"] = "beam"
+    size: int = Field(default=5, ge=1)
+    """How many hypotheses are carried on."""
+    length_penalty: AnyLengthPenalty = Power()
+    """What the log-probability of a finished hypothesis is divided by."""
+    coverage_penalty: float = Field(default=0.0, ge=0)
+    """beta of beta x sum over source tokens of log min(attention that it got, 1) (Wu 2016); 0: none."""
+    groups: int = Field(default=1, ge=1)
+    """Groups of size / groups hypotheses, each with a penalty on what the groups before it chose (Vijayakumar 2018)."""
+    diversity: float = Field(default=0.5, ge=0)
+    """The penalty for each time that a group before chose the same token at the same step; scores leave it out."""
+    stop: Literal["enough", "exact"] = "enough"
+    """A sentence is done when `size` hypotheses are finished, or (exact) when no other can be among the best."""
+
+    @model_validator(mode="after")
+    def _groups_of_one_size(self) -> "BeamConfig":
+        if self.size % self.groups:
+            raise ValueError(f"size {self.size} cannot be divided into {self.groups} groups of one size")
+        return self
+
+    @property
+    def rows(self) -> int:
+        return self.size
+
+    @property
+    def needs_attention(self) -> bool:
+        return self.coverage_penalty > 0
+
+    def run(self, steps: StepFunction, task: SearchTask, observer: Observer | None = None) -> list[list[Hypothesis]]:
+        if task.nbest > self.size:
+            raise UsageError(f"a beam of size {self.size} cannot give {task.nbest} hypotheses: raise the search's size")
+        return _BeamSearch(self, steps, task, observer).run()
+
+
+class _BeamSearch:
+    """Row = place of the sentence among those that are left x size + group x width + beam."""
+
+    def __init__(self, config: BeamConfig, steps: StepFunction, task: SearchTask, observer: Observer | None) -> None:
+        self.config, self.steps, self.task, self.observer = config, steps, task, observer
+        self.rules = Rules(task, config.no_repeat_ngram)
+        width = config.size // config.groups
+        wanted = min(task.nbest, width)
+        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, wanted, config.stop == "exact")
+        sizes = list(zip(task.src_lengths(), task.limits, strict=True))
+        self.groups = [
+            [Group(self.judge, task.special.eos, src_length, limits.max_length) for _ in range(config.groups)]
+            for src_length, limits in sizes
+        ]
+        for groups in self.groups:
+            for group in groups:
+                if not group.max_length:
+                    group.cut()
+        self.left = [index for index, (_, limits) in enumerate(sizes) if limits.max_length]
+        """The sentences that are still in the batch."""
+
+    @torch.no_grad()
+    def run(self) -> list[list[Hypothesis]]:
+        size, device = self.config.size, self.task.src.device
+        if self.left:
+            state = self.steps.start(*self.task.sources(self.left), beams=size)
+            tokens = torch.full((len(self.left) * size,), self.task.special.bos, device=device)
+        while self.left:
+            output, state = self.steps.step(tokens, state)
+            self._expand(self._allowed(output.log_probs), output.attention)
+            self.task.after_step()
+            places = [place for place, index in enumerate(self.left) if any(group.live for group in self.groups[index])]
+            rows, said = self._going_on(places)
+            if places and rows != list(range(len(tokens))):
+                state = state.reorder(torch.tensor(rows, device=device), torch.tensor(places, device=device))
+            self.left = [self.left[place] for place in places]
+            tokens = torch.tensor(said, device=device)
+        return [self._best(index) for index in range(len(self.groups))]
+
+    def _allowed(self, log_probs: Tensor) -> Tensor:
+        """The log-probabilities after the rules, by sentence [B, size, V]."""
+        if self.rules.active:
+            rows: list[Row] = []
+            for index in self.left:
+                for group in self.groups[index]:
+                    idle = [None] * (self.judge.width - len(group.live))
+                    rows += [(index, partial) for partial in (*group.live, *idle)]
+            log_probs = self.rules.apply(log_probs, rows)
+        return log_probs.view(len(self.left), self.config.size, -1)
+
+    def _expand(self, log_probs: Tensor, attention: Tensor | None) -> None:
+        """One step of all groups, the first ones first."""
+        width = self.judge.width
+        weights = None if attention is None else attention.view(*log_probs.shape[:2], -1)
+        kept: list[list[Kept]] = [[] for _ in self.left]
+        chosen = log_probs.new_zeros(len(self.left), 1, log_probs.shape[-1]) if self.config.groups > 1 else None
+        for number, first in enumerate(range(0, self.config.size, width)):
+            beams = slice(first, first + width)
+            plain = log_probs[:, beams]
+            ranked = plain if chosen is None else plain - self.config.diversity * chosen
+            groups = [self.groups[index][number] for index in self.left]
+            candidates = best_candidates(ranked, plain, np.array([group.totals() for group in groups]), 2 * width)
+            for place, group in enumerate(groups):
+                if not group.live:
+                    continue
+                required = self.rules.required(self.left[place])
+                if required is not None:
+                    candidates[place] = dealt(required, group.live, candidates[place], ranked[place], plain[place])
+                new = group.advance(candidates[place], None if weights is None else weights[place, beams])
+                if chosen is not None:
+                    for each in new:
+                        chosen[place, 0, each.token] += 1
+                kept[place] += [each.moved(first) for each in new]
+        if self.observer:
+            for index, step in zip(self.left, kept, strict=True):
+                self.observer(index, step)
+
+    def _going_on(self, places: list[int]) -> tuple[list[int], list[int]]:
+        """For each row of the sentences that are left: the row that it continues, and its last token.
+
+        Beams that do not exist follow the first row of their sentence and say END; nobody listens.
+        """
+        rows, said = [], []
+        for place in places:
+            start = place * self.config.size
+            for number, group in enumerate(self.groups[self.left[place]]):
+                first = start + number * self.judge.width
+                idle = self.judge.width - len(group.live)
+                rows += [first + parent for parent in group.parents[: len(group.live)]] + [start] * idle
+                said += [partial.token for partial in group.live] + [self.task.special.eos] * idle
+        return rows, said
+
+    def _best(self, index: int) -> list[Hypothesis]:
+        """The best of all groups, each only once; of equal scores that which ended first."""
+        groups = self.groups[index]
+        finished = sorted((each for group in groups for each in group.finished), key=lambda each: -each.score)
+        found: dict[tuple[int, ...], Hypothesis] = {}
+        for each in finished:
+            if len(found) == self.task.nbest:
+                break
+            hypothesis = each.partial.hypothesis(each.score, each.ended, groups[0].src_length)
+            found.setdefault(tuple(hypothesis.tokens), hypothesis)
+        return list(found.values())

@@ -1,0 +1,148 @@
+"""The hypotheses of one sentence, or of one group of it, in a beam search: which live on, which are finished."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qkv.decoding.hypothesis import Partial
+from qkv.decoding.ranking import Candidate
+from qkv.errors import QkvError
+
+TINY = torch.finfo(torch.float32).tiny
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A candidate that a step has chosen."""
+
+    parent: int
+    """The beam that it continues."""
+    token: int
+    log_prob: float
+    """Of the token alone."""
+    total: float
+    """log p of the whole hypothesis so far."""
+    beam: int | None
+    """The beam on which it lives on; None: it is finished."""
+
+    def moved(self, first: int) -> "Kept":
+        """Counted among all beams of the sentence, where those of its group begin with `first`."""
+        return replace(self, parent=self.parent + first, beam=None if self.beam is None else self.beam + first)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A hypothesis that ended, or was cut."""
+
+    score: float
+    partial: Partial
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a finished hypothesis is worth, and when there are enough of them."""
+
+    length_penalty: Callable[[int], float]
+    coverage: float
+    width: int
+    """How many hypotheses a group carries on."""
+    wanted: int
+    """How many of them will be asked for."""
+    exact: bool
+
+    def score(self, partial: Partial, src_length: int) -> float:
+        """log p / length penalty + coverage penalty."""
+        score = partial.total / self.length_penalty(partial.length)
+        if self.coverage and partial.length:
+            score += self.coverage * log_coverage(partial.attentions(), src_length)
+        return score
+
+    def enough(self, group: "Group", max_length: int) -> bool:
+        """Whether a group that still lives may stop."""
+        if self.exact:
+            return len(group.finished) >= self.wanted and self._nth_best(group) >= self._bound(group, max_length)
+        if not self.coverage and self.length_penalty(1) == self.length_penalty(2):
+            # Without penalties nothing beats a hypothesis that ended as the best of its step.
+            return group.best_ended and len(group.finished) >= self.wanted
+        return len(group.finished) >= self.width
+
+    def _nth_best(self, group: "Group") -> float:
+        return sorted((finished.score for finished in group.finished), reverse=True)[self.wanted - 1]
+
+    def _bound(self, group: "Group", max_length: int) -> float:
+        """No live hypothesis can score more: log p only falls, and the penalty is largest at one end of the lengths."""
+        length = group.live[0].length + 1
+        largest = max(self.length_penalty(length), self.length_penalty(max_length))
+        return max(partial.total for partial in group.live) / largest
+
+
+def log_coverage(attention: Sequence[Tensor], src_length: int) -> float:
+    """sum over source tokens of log min(sum over output tokens of attention, 1), END included on both sides."""
+    if not attention:
+        raise QkvError(
+            "a coverage penalty needs attention weights, which this model or engine does not give: set it to 0"
+        )
+    covered = torch.stack(list(attention)).sum(dim=0)[:src_length]
+    return float(covered.clamp(TINY, 1.0).log().sum())
+
+
+@dataclass(eq=False)
+class Group:
+    """Starts with the empty hypothesis."""
+
+    judge: Judge
+    end: int
+    """The id of END."""
+    src_length: int
+    max_length: int
+    live: list[Partial] = field(default_factory=lambda: [Partial()])
+    """Best first, one for each beam; empty: the group is done."""
+    parents: list[int] = field(default_factory=lambda: [0])
+    """The beam that each live one continued."""
+    finished: list[Finished] = field(default_factory=list)
+    """In the order in which they ended."""
+    best_ended: bool = False
+    """Once the best candidate of a step was END."""
+
+    def totals(self) -> list[float]:
+        """log p of each beam, -inf where there is none."""
+        return [partial.total for partial in self.live] + [-np.inf] * (self.judge.width - len(self.live))
+
+    def advance(self, candidates: Sequence[Candidate], attention: Tensor | None) -> list[Kept]:
+        """Take the best candidates, best first; attention [K, S]. If there are none, what lives is cut."""
+        if not candidates:
+            self.cut()
+            return []
+        live: list[Partial] = []
+        parents: list[int] = []
+        kept: list[Kept] = []
+        last = self.live[0].length + 1 == self.max_length
+        for rank, (_, beam, token, log_prob) in enumerate(candidates):
+            ended = token == self.end
+            if rank >= self.judge.width if ended or last else len(live) == self.judge.width:
+                continue
+            partial = self.live[beam].extended(token, log_prob, None if attention is None else attention[beam])
+            kept.append(Kept(beam, token, log_prob, partial.total, None if ended or last else len(live)))
+            if ended or last:
+                self._finish(partial, ended)
+            else:
+                live.append(partial)
+                parents.append(beam)
+        self.best_ended |= candidates[0].token == self.end
+        self.live, self.parents = live, parents
+        if live and self.judge.enough(self, self.max_length):
+            self.live = []
+        return kept
+
+    def cut(self) -> None:
+        """All that lives is finished as it is."""
+        for partial in self.live:
+            self._finish(partial, False)
+        self.live = []
+
+    def _finish(self, partial: Partial, ended: bool) -> None:
+        self.finished.append(Finished(self.judge.score(partial, self.src_length), partial, ended))

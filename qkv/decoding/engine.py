@@ -1,0 +1,43 @@
+"""What runs a search over token ids: PyTorch, or a faster program that holds the same model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.search import Constraints, SearchConfig
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """How the sources of one batch are to be decoded."""
+
+    search: SearchConfig
+    nbest: int
+    constraints: Sequence[Constraints]
+    """One for each source."""
+    attention: bool = False
+    """Whether the hypotheses shall hold their cross-attention."""
+    token_scores: bool = True
+    """Whether the hypotheses shall hold the log-probability of each token; an engine that must compute them anyway
+    gives them always, another one leaves the lists empty."""
+    detokenize: Callable[[list[int]], str] | None = None
+    """Tokens to text, for a search that compares texts."""
+    after_step: Callable[[], None] = lambda: None
+    """Called now and then; it stops the work by raising."""
+
+
+class Engine(Protocol):
+    """A model, or several that vote, ready to decode."""
+
+    name: str
+    parallel: int
+    """How many threads may call `decode` at once, and keep the machine busy by it."""
+    src_limit: int | None
+    """The longest source, END included; None: any length."""
+
+    def refuses(self, request: DecodeRequest) -> str | None:
+        """Why it cannot do what is asked, for example "it does not sample"; None: it can."""
+
+    def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first. Sources end with END; one call is one batch."""

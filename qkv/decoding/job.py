@@ -1,0 +1,174 @@
+"""A long job whose output grows in a file: killed at any time and started again, it goes on and loses nothing.
+
+OUT.part       the output so far
+OUT.journal    what it is the output of, and after each piece how much of OUT.part counts
+OUT            appears, by renaming OUT.part, when everything is done; the journal is removed
+"""
+
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from qkv.errors import QkvError, UsageError
+from qkv.files import sync
+
+BLOCK = 1 << 20
+GO_ON = "what was done is kept: give the same command again to go on"
+
+
+class Job:
+    """Made by `open_job`. `lines` of the input are done."""
+
+    def __init__(self, output: Path, journal: IO[bytes], identity: dict[str, Any]) -> None:
+        self.output = output
+        self.part = output.with_name(output.name + ".part")
+        self.journal = journal
+        self.lines, self.size, self.check = 0, 0, 0
+        self.finished = False
+        if self._read(identity):
+            self._take_up()
+        else:
+            _cut(journal, 0)
+            self._append({"job": identity})
+        if not self.finished:
+            with _told(self.part):
+                self.file = self.part.open("ab", buffering=0)
+                _cut(self.file, self.size)
+
+    def _read(self, identity: dict[str, Any]) -> bool:
+        """What the journal says; False if it says nothing yet. A last line that is not whole does not count."""
+        whole = self.journal.read().rpartition(b"\n")[0]
+        _cut(self.journal, len(whole) + 1 if whole else 0)
+        if not whole:
+            return False
+        try:
+            first, *entries = [json.loads(line) for line in whole.split(b"\n")]
+            begun: dict[str, Any] = first["job"]
+            if entries:
+                self.lines, self.size, self.check = (int(entries[-1][key]) for key in ("lines", "bytes", "crc32"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise QkvError(f"{self.journal.name}: is damaged; begin again with --restart") from error
+        if differs := [key for key in {**begun, **identity} if begun.get(key) != identity.get(key)]:
+            raise UsageError(
+                f"{self.output}: a job with another {' and another '.join(differs)} is half done there; give the "
+                "command that began it to go on, or --restart to begin again"
+            )
+        return True
+
+    def _take_up(self) -> None:
+        """Compare what was written with the journal."""
+        # Without the part: killed before it was there, or between its renaming and the removal of the journal.
+        self.finished = self.size > 0 and not self.part.exists() and self.output.exists()
+        file = self.output if self.finished else self.part
+        if self.size and _crc32(file, self.size) != self.check:
+            raise QkvError(f"{file}: is not what {self.journal.name} says; begin again with --restart")
+
+    def commit(self, text: bytes, lines: int) -> None:
+        """Add the output of the next `lines` lines; when this returns, no power cut takes it away."""
+        with _told(self.part):
+            _write(self.file, text)
+            os.fsync(self.file.fileno())
+        self.lines += lines
+        self.size += len(text)
+        self.check = zlib.crc32(text, self.check)
+        self._append({"lines": self.lines, "bytes": self.size, "crc32": self.check})
+
+    def finish(self) -> None:
+        """Let the output appear under its name."""
+        with _told(self.output):
+            if not self.finished:
+                os.fsync(self.file.fileno())
+                self.part.replace(self.output)
+                sync(self.output.parent)
+                self.finished = True
+            Path(self.journal.name).unlink()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        with _told(self.journal.name):
+            _write(self.journal, json.dumps(entry, sort_keys=True).encode() + b"\n")
+            os.fsync(self.journal.fileno())
+
+    def close(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
+
+
+@contextmanager
+def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> Iterator[Job]:
+    """The job that writes `output`: a new one, or the one that was begun with the same `identity`.
+
+    `identity` is what the output depends on, as plain data; a job that was begun with another one is refused.
+    """
+    output = Path(os.path.realpath(output))
+    if output.exists() and not output.is_file():
+        raise UsageError(f"{output}: is not a file; choose another name for the output")
+    with _locked(output.with_name(output.name + ".journal")) as journal:
+        if restart:
+            _cut(journal, 0)
+        job = Job(output, journal, identity)
+        try:
+            yield job
+        finally:
+            job.close()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """Open the journal for this process alone. The lock goes with the process, however it ends."""
+    while True:
+        with _told(path):
+            journal = path.open("a+b", buffering=0)
+        with journal:
+            try:
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{path}: another process is at work on this job; wait for it") from None
+            if not _is_still(path, journal):
+                continue  # the process that had the lock has finished the job and removed the file
+            journal.seek(0)
+            yield journal
+            return
+
+
+def _is_still(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _told(path: Path | str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise QkvError(f"{path}: cannot be written ({error.strerror}); {GO_ON}") from error
+
+
+def _crc32(path: Path, size: int) -> int | None:
+    """Of the first `size` bytes; None if there are not so many."""
+    if not path.exists():
+        return None
+    check = 0
+    with path.open("rb") as file:
+        while size and (block := file.read(min(size, BLOCK))):
+            check = zlib.crc32(block, check)
+            size -= len(block)
+    return None if size else check
+
+
+def _cut(file: IO[bytes], size: int) -> None:
+    if os.fstat(file.fileno()).st_size > size:
+        file.truncate(size)
+    file.seek(size)
+
+
+def _write(file: IO[bytes], content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]

@@ -1,0 +1,102 @@
+"""Lines of a file or a stream to lines of output: straight through, or as a job that can be taken up again."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice, starmap
+from pathlib import Path
+from typing import Any
+
+from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
+from qkv.decoding.job import open_job
+from qkv.decoding.output import CutLines, Form
+from qkv.decoding.texts import Source, Wishes
+from qkv.decoding.translator import Translator
+from qkv.errors import UsageError
+from qkv.progress import Reporter
+
+
+@dataclass(frozen=True)
+class LineWork:
+    """What is done with each line."""
+
+    translator: Translator
+    wishes: Wishes
+    form: Form
+    name: str
+    """Of the input, for messages."""
+    reporter: Reporter
+
+    def to_stdout(self, sources: Iterable[Source], live: bool) -> None:
+        """`live`: the sources come from standard input, and a person who types gets each answer at once."""
+        if live and sys.stdin is not None and sys.stdin.isatty():
+            decoder = self.translator.decoder(self.wishes)
+            for number, source in enumerate(sources, start=1):
+                _write_out(self.form(number, decoder([source])[0]).encode())
+        else:
+            total = count_ahead(sys.stdin.buffer) if live and sys.stdin is not None else None
+            for text, _ in self._pieces(sources, 0, total):
+                _write_out(text)
+
+    def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
+        """A job. `files` are what the sources come from, the lines to translate first."""
+        for path in files.values():
+            if output.exists() and path.exists() and output.samefile(path):
+                raise UsageError(f"{output}: is also the input; choose another name for the output")
+        read = {name: survey(path) for name, path in files.items()}
+        with open_job(output, self._identity(read), restart) as job:
+            if job.finished:
+                self.reporter.say(f"{output}: is complete already")
+            else:
+                if job.lines:
+                    self.reporter.say(f"{output}: going on after line {job.lines:,}")
+                rest = islice(sources, job.lines, None)
+                for text, lines in self._pieces(rest, job.lines, next(iter(read.values())).lines):
+                    job.commit(text, lines)
+            job.finish()
+
+    def _pieces(self, sources: Iterable[Source], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
+        """The output of some lines at a time, and how many lines they were."""
+        counting = self.reporter.counting("Translating")
+        cut = CutLines(self.name, self.reporter.say)
+        done = start
+        counting(done, total)
+        with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
+            for chunk in chunks:
+                cut.look(done + 1, chunk)
+                text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
+                yield text.encode(), len(chunk)
+                done += len(chunk)
+                counting(done, total)
+        cut.close()
+
+    def _identity(self, read: dict[str, Survey]) -> dict[str, Any]:
+        """All that the output depends on, under names that can stand after "another"."""
+        translator, wishes = self.translator, self.wishes
+        return {
+            **{name: file.sha256 for name, file in read.items()},
+            "model": translator.models.seals,
+            "search": translator.search.model_dump(mode="json"),
+            "limit": [translator.batch_tokens, translator.max_src_tokens],
+            "engine": translator.decoder(wishes).engine.name,
+            "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
+            "version of qkv": version("qkv"),
+        }
+
+
+def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> Iterator[Source]:
+    """The lines of a file, or of standard input, with the prefixes that belong to them."""
+    texts = read_texts(path, invalid) if path else stream_texts(sys.stdin.buffer, invalid) if sys.stdin else iter(())
+    if prefixes is None:
+        return map(Source, texts)
+    return starmap(Source, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
+
+
+def _write_out(content: bytes) -> None:
+    """To standard output at once; nothing is left that could fail later. A closed one takes everything."""
+    rest = memoryview(content if sys.stdout is not None else b"")
+    while rest:
+        rest = rest[os.write(sys.stdout.fileno(), rest) :]

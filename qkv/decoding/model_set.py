@@ -1,0 +1,56 @@
+"""One model or several that vote, named by their folders or held in memory; loaded when first needed."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from qkv.errors import CorruptFolder, UsageError
+from qkv.files import read_manifest
+from qkv.models.folder import TOKENIZER, SavedModel, load_model
+from qkv.models.locate import locate_model
+from qkv.text import TokenizerPair, fingerprint, load_tokenizers
+
+ModelLike = Path | str | SavedModel
+EXPORTED = "ctranslate2"
+"""What the manifest of a folder says that `qkv export` wrote for the fast engine."""
+
+
+class ModelSet:
+    """`folders` is empty if the models came from memory."""
+
+    def __init__(self, models: Sequence[ModelLike]) -> None:
+        self._given = [model for model in models if isinstance(model, SavedModel)]
+        self.folders = [locate_model(model) for model in models if not isinstance(model, SavedModel)]
+        if bool(self._given) == bool(self.folders):
+            raise UsageError("give either folders of models or models in memory, at least one")
+        manifests = [read_manifest(folder) for folder in self.folders]
+        self.seals: list[str] = [manifest["seal"] for manifest in manifests]
+        """What identifies the content of each folder."""
+        self.exported = [manifest.get("what") == EXPORTED for manifest in manifests] == [True]
+        """Whether this is one folder for the fast engine."""
+        for folder, manifest in zip(self.folders, manifests, strict=True):
+            if manifest.get("what") == EXPORTED and not self.exported:
+                raise UsageError(f"{folder}: was exported, so it cannot vote; give the model that it was made from")
+            if manifest.get("what") not in ("model", EXPORTED):
+                raise CorruptFolder(f"{folder}: holds no model; give the folder of a model or of a run")
+
+    def __len__(self) -> int:
+        return len(self._given) or len(self.folders)
+
+    @cached_property
+    def loaded(self) -> list[SavedModel]:
+        if self.exported:
+            raise UsageError(f"{self.folders[0]}: was exported; give the model that it was made from")
+        found = self._given or [load_model(folder) for folder in self.folders]
+        first, *others = [[fingerprint(side) for side in (one.tokenizers.src, one.tokenizers.tgt)] for one in found]
+        for number, other in enumerate(others, start=1):
+            if other != first:
+                names = self.folders or [Path(f"model {number + 1}") for number in range(len(found))]
+                raise UsageError(
+                    f"{names[number]}: has another vocabulary than {names[0]}; only models of one can vote"
+                )
+        return found
+
+    @cached_property
+    def tokenizers(self) -> TokenizerPair:
+        return load_tokenizers(self.folders[0] / TOKENIZER) if self.exported else self.loaded[0].tokenizers

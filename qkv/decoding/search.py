@@ -1,0 +1,131 @@
+"""What every search has in common: its settings, the sentences it is given, and the registry of kinds."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Annotated
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from qkv.config.base import Config, Kinds
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.steps import StepFunction
+from qkv.errors import UsageError
+from qkv.text.special import SpecialIds
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long the output of one sentence may be, in tokens without END.
+
+    A search takes `max_length` steps at most and END is one of them, so an output with `max_length` tokens was cut.
+    """
+
+    max_length: int
+    min_length: int = 0
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the output of one sentence must and must not hold, as token ids."""
+
+    prefix: Sequence[int] = ()
+    """The output begins so, whatever the other rules say."""
+    forbidden: Sequence[Sequence[int]] = ()
+    """Sequences that do not occur."""
+    required: Sequence[Sequence[int]] = ()
+    """Sequences that all occur."""
+
+
+def _go_on() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """One batch of sentences."""
+
+    src: Tensor
+    """[B, S], each row ends with END."""
+    src_keep: Tensor
+    """[B, S], True on real tokens."""
+    special: SpecialIds
+    limits: Sequence[Limits]
+    """One for each sentence."""
+    nbest: int = 1
+    """How many hypotheses of each sentence are wanted."""
+    constraints: Sequence[Constraints] = ()
+    """One for each sentence, or none at all."""
+    after_step: Callable[[], None] = _go_on
+    """Called after each step; it stops the search by raising."""
+    detokenize: Callable[[list[int]], str] | None = None
+    """Tokens to text, for a search that compares texts; without it the ids themselves are the words."""
+
+    def sources(self, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """`src` and `src_keep` of some of the sentences."""
+        if len(sentences) == len(self.limits):
+            return self.src, self.src_keep
+        index = torch.tensor(sentences, dtype=torch.long, device=self.src.device)
+        return self.src[index], self.src_keep[index]
+
+    def src_lengths(self) -> list[int]:
+        """The number of real tokens of each source, END included."""
+        lengths: list[int] = self.src_keep.sum(dim=1).tolist()
+        return lengths
+
+
+class SearchConfig(Config):
+    """How an output is found, and how long it may be."""
+
+    max_length: int | None = Field(default=None, ge=0)
+    """The most tokens of an output, END not counted; null: only the limit that depends on the source."""
+    max_factor: float = Field(default=2.0, ge=0)
+    """An output has at most `max_factor` x source tokens (END counted) + `max_extra` tokens."""
+    max_extra: int = Field(default=10, ge=0)
+    """See `max_factor`."""
+    min_length: int = Field(default=0, ge=0)
+    """The fewest tokens of an output: END is not said before."""
+    min_factor: float = Field(default=0.0, ge=0)
+    """An output has at least `min_factor` x source tokens (END counted)."""
+    no_repeat_ngram: int = Field(default=0, ge=0)
+    """No sequence of so many tokens occurs twice in an output; 0: no such rule."""
+
+    @model_validator(mode="after")
+    def _some_length_is_allowed(self) -> "SearchConfig":
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}; lower it")
+        return self
+
+    def limits(self, src_length: int, model_limit: int | None = None) -> Limits:
+        """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output."""
+        most = int(self.max_factor * src_length) + self.max_extra
+        most = min(most, sys.maxsize if self.max_length is None else self.max_length)
+        fewest = max(self.min_length, ceil(self.min_factor * src_length))
+        if fewest > most:
+            raise UsageError(
+                f"a source of {src_length} tokens asks for at least {fewest} and at most {most} tokens of output: "
+                "lower min_length or min_factor, or raise max_length, max_factor or max_extra"
+            )
+        possible = sys.maxsize if model_limit is None else model_limit
+        return Limits(min(most, possible), min(fewest, possible))
+
+    @property
+    def rows(self) -> int:
+        """How many hypotheses of a sentence are carried on at once, which is what it takes of a batch."""
+        return 1
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether it ranks by attention weights, so that the step function must give them."""
+        return False
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        """For each sentence at least one and at most `task.nbest` hypotheses, best first."""
+        raise NotImplementedError
+
+
+searches = Kinds[SearchConfig]("search")
+AnySearch = Annotated[SearchConfig, searches]

@@ -1,0 +1,100 @@
+"""Several worker processes with one thread each: a small model uses two cores better so than with two threads."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+
+from qkv.decoding.texts import Source
+from qkv.decoding.translation import Translation
+from qkv.decoding.worker import Answer, Setup
+from qkv.errors import QkvError
+
+AHEAD = 2
+"""Chunks that are read ahead for each worker, so that none has to wait."""
+
+
+class Worker:
+    """One process at the other end of two pipes."""
+
+    def __init__(self, setup: Setup) -> None:
+        # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipes close.
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "qkv.decoding.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        self._send(setup)
+
+    def _send(self, message: object) -> None:
+        assert self.process.stdin
+        pickle.dump(message, self.process.stdin)
+        self.process.stdin.flush()
+
+    def translate(self, chunk: list[Source]) -> list[Translation]:
+        assert self.process.stdout
+        try:
+            self._send(chunk)
+            answer: Answer = pickle.load(self.process.stdout)
+        except (EOFError, OSError, ValueError) as error:
+            raise QkvError(f"a worker process {self._end()}; start again, or use one worker only") from error
+        if isinstance(answer, QkvError):
+            raise answer
+        return answer
+
+    def _end(self) -> str:
+        code = self.process.wait()
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """After nobody waits for an answer any more."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            # What was still to be sent to a dead process does not matter.
+            with suppress(OSError):
+                pipe.close()
+
+
+def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
+    """The translations of each chunk, in order. However this ends, no process is left."""
+    team: list[Worker] = []
+    idle: SimpleQueue[Worker] = SimpleQueue()
+
+    def translate(chunk: list[Source]) -> list[Translation]:
+        worker = idle.get()
+        try:
+            return worker.translate(chunk)
+        finally:
+            idle.put(worker)
+
+    waiting: deque[Future[list[Translation]]] = deque()
+    threads = ThreadPoolExecutor(workers)
+    try:
+        for _ in range(workers):
+            team.append(Worker(setup))
+            idle.put(team[-1])
+        for chunk in chunks:
+            waiting.append(threads.submit(translate, chunk))
+            if len(waiting) >= AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        # A thread that waits for an answer is freed by the death of its worker.
+        for worker in team:
+            worker.kill()
+        threads.shutdown(cancel_futures=True)
+        for worker in team:
+            worker.close()

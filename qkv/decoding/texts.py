@@ -1,0 +1,146 @@
+"""Texts to token ids, batches to an engine, hypotheses to texts: in order, whatever the batches."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from qkv.decoding.batching import by_length
+from qkv.decoding.engine import DecodeRequest, Engine
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.translation import Translation
+from qkv.text import TokenizerPair
+
+Tick = Callable[[int], None]
+"""Called with the number of texts that are done, after each step; stops the work by raising."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text, and what its output must hold."""
+
+    text: str
+    prefix: str = ""
+    """The output begins with this."""
+    required: tuple[str, ...] = ()
+    """The output has each of these in it."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is wanted of every text."""
+
+    nbest: int = 1
+    alignment: bool = False
+    token_scores: bool = True
+    """Without them some engines are faster."""
+    forbidden: tuple[str, ...] = ()
+    """The output has none of these in it."""
+    prefixes: bool = False
+    """Whether there may be sources with a prefix."""
+    required: bool = False
+    """Whether there may be sources with required words."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Sources as the engine reads them. An empty text has no ids and is not decoded."""
+
+    ids: list[list[int]]
+    cut: list[bool]
+    constraints: list[Constraints]
+    batches: list[list[int]]
+    """Which sources are decoded together."""
+
+
+class TextDecoder:
+    """Decodes texts with one engine and one search."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: TokenizerPair,
+        search: SearchConfig,
+        wishes: Wishes,
+        batch_tokens: int,
+        max_src_tokens: int | None = None,
+    ) -> None:
+        self.engine = engine
+        self.tokenizers = tokenizers
+        self.search = search
+        self.wishes = wishes
+        self.batch_tokens = batch_tokens
+        limits = [limit for limit in (max_src_tokens, engine.src_limit) if limit is not None]
+        self.longest = min(limits, default=None)
+
+    def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
+        prepared = self.prepare(sources)
+        found: list[list[list[Hypothesis]]] = []
+        done = sum(not ids for ids in prepared.ids)
+        for batch in prepared.batches:
+            found.append(self.decode(prepared, batch, lambda before=done: tick(before)))  # type: ignore[misc]
+            done += len(batch)
+            tick(done)
+        return self.finish(prepared, found)
+
+    def prepare(self, sources: Sequence[Source]) -> Prepared:
+        src, tgt = self.tokenizers.src, self.tokenizers.tgt
+        whole = [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch([item.text for item in sources])]
+        cut = [self.longest is not None and len(ids) > self.longest for ids in whole]
+        ids = [
+            [*ids[: self.longest - 1], src.special.eos] if self.longest and is_cut else ids
+            for ids, is_cut in zip(whole, cut, strict=True)
+        ]
+        forbidden = [tgt.encode(words) for words in self.wishes.forbidden]
+        constraints = [
+            Constraints(
+                prefix=tgt.encode(item.prefix) if item.prefix else [],
+                forbidden=forbidden,
+                required=[tgt.encode(words) for words in item.required],
+            )
+            for item in sources
+        ]
+        filled = [number for number, own in enumerate(ids) if own]
+        batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
+        return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches])
+
+    def decode(
+        self, prepared: Prepared, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
+    ) -> list[list[Hypothesis]]:
+        request = DecodeRequest(
+            self.search,
+            self.wishes.nbest,
+            [prepared.constraints[number] for number in batch],
+            self.wishes.alignment,
+            self.wishes.token_scores,
+            self.tokenizers.tgt.decode,
+            after_step,
+        )
+        return self.engine.decode([prepared.ids[number] for number in batch], request)
+
+    def finish(self, prepared: Prepared, found: Sequence[list[list[Hypothesis]]]) -> list[Translation]:
+        """The translations in the order of the sources; `found` has the hypotheses of each batch."""
+        hypotheses: list[list[Hypothesis]] = [[] for _ in prepared.ids]
+        for batch, lists in zip(prepared.batches, found, strict=True):
+            for number, own in zip(batch, lists, strict=True):
+                hypotheses[number] = own
+        return [self._translation(prepared, number, own) for number, own in enumerate(hypotheses)]
+
+    def _translation(self, prepared: Prepared, number: int, hypotheses: list[Hypothesis]) -> Translation:
+        tgt = self.tokenizers.tgt
+        src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
+        if not hypotheses:
+            return Translation("", 0.0, [], [], src_tokens, alignment=[] if self.wishes.alignment else None)
+        each = [
+            Translation(
+                text=tgt.decode(one.tokens),
+                score=one.score,
+                tokens=tgt.tokens(one.tokens),
+                token_scores=one.token_scores,
+                src_tokens=src_tokens,
+                src_cut=prepared.cut[number],
+                out_cut=not one.ended,
+                alignment=one.attention if self.wishes.alignment else None,
+            )
+            for one in hypotheses
+        ]
+        return replace(each[0], alternatives=each[1:])

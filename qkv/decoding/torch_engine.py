@@ -1,0 +1,65 @@
+"""The engine that does everything: our own search over our own model, in PyTorch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+from qkv.data.batch import padded
+from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.search import SearchTask
+from qkv.decoding.steps import Ensemble, ModelSteps, StepFunction
+from qkv.models.seq2seq import Seq2Seq
+from qkv.text.special import SPECIAL
+
+
+class TorchEngine:
+    """One model, or several with one vocabulary that vote. It holds the weights that they have now."""
+
+    name = "torch"
+    parallel = 1
+
+    def __init__(self, models: Sequence[Seq2Seq]) -> None:
+        self.models = models
+        self.src_limit = _smallest([model.src_embedder.positions.max_length for model in models])
+        self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
+        self._steps = lru_cache(self._make_steps)
+
+    def _make_steps(self, attention: bool) -> StepFunction:
+        each = [ModelSteps(model, attention) for model in self.models]
+        return each[0] if len(each) == 1 else Ensemble(each)
+
+    def refuses(self, request: DecodeRequest) -> str | None:
+        return None
+
+    def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
+        src, src_keep = padded(list(sources), SPECIAL.pad)
+        task = SearchTask(
+            src=src,
+            src_keep=src_keep,
+            special=SPECIAL,
+            limits=[request.search.limits(len(ids), self.tgt_limit) for ids in sources],
+            nbest=request.nbest,
+            constraints=request.constraints,
+            after_step=request.after_step,
+            detokenize=request.detokenize,
+        )
+        with evaluating(self.models):
+            return request.search.run(self._steps(request.attention or request.search.needs_attention), task)
+
+
+def _smallest(limits: Sequence[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+@contextmanager
+def evaluating(models: Sequence[Seq2Seq]) -> Iterator[None]:
+    """Inside, nothing is dropped; afterwards each model is in the mode that it was in."""
+    before = [model.training for model in models]
+    try:
+        for model in models:
+            model.eval()
+        yield
+    finally:
+        for model, training in zip(models, before, strict=True):
+            model.train(training)

@@ -1,0 +1,44 @@
+"""What comes out for a text."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best output for a text, and the others that were asked for."""
+
+    text: str
+    score: float
+    """What the search ranks by; higher is better."""
+    tokens: list[str]
+    token_scores: list[float]
+    """The log-probability of each token, and of END if the output ended by itself; empty if nobody asked for them."""
+    src_tokens: list[str]
+    """The source as the model read it, END included; what an alignment refers to."""
+    src_cut: bool = False
+    """Whether the source was longer than the model can read, or than was allowed, and lost its end."""
+    out_cut: bool = False
+    """Whether the output was stopped before it ended by itself, at its longest length."""
+    alternatives: list["Translation"] = field(default_factory=list)
+    """The rest of the n-best, best first."""
+    alignment: list[list[float]] | None = None
+    """[tokens][src_tokens]: how much each token looked at each source token; only when asked for."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether anything was cut."""
+        return self.src_cut or self.out_cut
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        found: dict[str, Any] = {
+            "text": self.text,
+            "score": self.score,
+            "tokens": self.tokens,
+            "token_scores": self.token_scores,
+            "truncated": self.truncated,
+            "src_tokens": self.src_tokens,
+            "alternatives": [other.as_dict() for other in self.alternatives],
+        }
+        return found if self.alignment is None else {**found, "alignment": self.alignment}

@@ -1,0 +1,160 @@
+"""Texts in, translations out, in order: a list, or a stream of any length."""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal
+
+from qkv.decoding.batching import in_chunks
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.engines import EngineName, Engines
+from qkv.decoding.model_set import ModelLike, ModelSet
+from qkv.decoding.scoring import PairScore, score_pairs
+from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.team import translate_in_team
+from qkv.decoding.texts import Source, TextDecoder, Wishes
+from qkv.decoding.threads import translate_in_threads
+from qkv.decoding.torch_engine import TorchEngine, evaluating
+from qkv.decoding.translation import Translation
+from qkv.decoding.worker import Setup
+from qkv.kernels.threads import cores, using_threads
+from qkv.models.folder import SavedModel
+from qkv.text import SPECIAL
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then; it stops the work by raising."""
+CHUNK = 512
+"""Lines of a stream that are sorted and batched together."""
+PATIENCE = 3.0
+"""Seconds of work in one process before it is worth starting others."""
+BATCH_TOKENS = 8192
+MAX_SRC_TOKENS = 1024
+
+
+class Translator:
+    """One model, or several with one vocabulary that vote; each the folder of a model or of a run, or in memory.
+
+    `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
+    processes need folders.
+    A batch holds `batch_tokens` source tokens at most, counted once for each hypothesis. A source longer than
+    `max_src_tokens`, or than the model can read, is cut, and its translation says so.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike | Sequence[ModelLike],
+        engine: EngineName = "auto",
+        search: SearchConfig | None = None,
+        workers: int | Literal["auto"] = "auto",
+        batch_tokens: int = BATCH_TOKENS,
+        max_src_tokens: int | None = MAX_SRC_TOKENS,
+    ) -> None:
+        self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
+        self.workers = cores() if workers == "auto" else workers
+        self.engines = Engines(self.models, engine, self.workers)
+        self.search = search or BeamConfig()
+        self.batch_tokens = batch_tokens
+        self.max_src_tokens = max_src_tokens
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Sequence[str] | None = None,
+        forbidden: Sequence[str] = (),
+        required: Sequence[Sequence[str]] | None = None,
+        progress: Progress = lambda done, total: None,
+    ) -> list[Translation]:
+        """A translation of each text, in order; an empty text has an empty one.
+
+        `prefixes` has the beginning and `required` the words of the output of each text; `forbidden` words are in none.
+        """
+        sources = list(_sources(texts, prefixes, required))
+        wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
+        decoder = self.decoder(wishes)
+        if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
+            return decoder(sources, lambda done: progress(done, len(sources)))
+        found: list[Translation] = []
+        for chunk in self.chunks(sources, wishes):
+            found += chunk
+            progress(len(found), len(sources))
+        return found
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Iterable[str] | None = None,
+        forbidden: Sequence[str] = (),
+        required: Iterable[Sequence[str]] | None = None,
+    ) -> Iterator[Translation]:
+        """The same for any number of lines: some are read ahead, and never many are in memory."""
+        wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
+        return chain.from_iterable(self.chunks(_sources(lines, prefixes, required), wishes))
+
+    def chunks(self, sources: Iterable[Source], wishes: Wishes, start: int = 0) -> Generator[list[Translation]]:
+        """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
+
+        The output of a chunk depends on that chunk alone, however many processes there are: with more than one chunk,
+        each is translated by one thread.
+        """
+        decoder = self.decoder(wishes)
+        pieces = in_chunks(sources, CHUNK)
+        if not isinstance(decoder.engine, TorchEngine):
+            yield from translate_in_threads(decoder, pieces)
+            return
+        first = list(islice(pieces, 2))
+        alone = len(first) < 2 and not start
+        pieces, began = chain(first, pieces), time.monotonic()
+        for piece in pieces:
+            if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
+                yield from translate_in_team(self._setup(wishes), self.workers, chain([piece], pieces))
+                return
+            with nullcontext() if alone or not self.models.folders else using_threads(1):
+                found = decoder(piece)
+            yield found
+
+    def decoder(self, wishes: Wishes) -> TextDecoder:
+        """What translates in this process, with the engine that can do what is wished."""
+        some = [SPECIAL.unk]
+        constraints = Constraints(
+            prefix=some if wishes.prefixes else (),
+            forbidden=[some] if wishes.forbidden else (),
+            required=[some] if wishes.required else (),
+        )
+        request = DecodeRequest(self.search, wishes.nbest, [constraints], wishes.alignment, wishes.token_scores)
+        engine = self.engines.choose(request)
+        return TextDecoder(engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.max_src_tokens)
+
+    def _setup(self, wishes: Wishes) -> Setup:
+        folders, seals = self.models.folders, self.models.seals
+        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.max_src_tokens)
+
+    def score(
+        self, pairs: Sequence[tuple[str, str]], first: int = 1, progress: Progress = lambda done, total: None
+    ) -> list[PairScore]:
+        """log p(target | source) of each pair, in order; what goes wrong is told with a number from `first` on."""
+        models = [saved.model for saved in self.models.loaded]
+        with evaluating(models):
+            return score_pairs(models, self.models.tokenizers, pairs, self.batch_tokens, first, progress)
+
+
+def _sources(
+    texts: Iterable[str], prefixes: Iterable[str] | None, required: Iterable[Sequence[str]] | None
+) -> Iterator[Source]:
+    """Each text with what its output must hold."""
+    if prefixes is None and required is None:
+        return map(Source, texts)
+    if required is None:
+        assert prefixes is not None
+        return (Source(text, prefix) for text, prefix in zip(texts, prefixes, strict=True))
+    if prefixes is None:
+        return (Source(text, "", tuple(words)) for text, words in zip(texts, required, strict=True))
+    return (Source(text, prefix, tuple(words)) for text, prefix, words in zip(texts, prefixes, required, strict=True))

@@ -1,0 +1,92 @@
+"""A process that translates chunks for another one: `python -m qkv.decoding.worker`.
+
+It reads pickles from standard input, first a `Setup`, then chunks, and writes the answers to standard output. When
+standard input closes, because the other process has what it wants or is dead, this one ends at once.
+"""
+
+import os
+import pickle
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from qkv.decoding.model_set import ModelSet
+from qkv.decoding.search import SearchConfig
+from qkv.decoding.texts import TextDecoder, Wishes
+from qkv.decoding.torch_engine import TorchEngine
+from qkv.decoding.translation import Translation
+from qkv.errors import QkvError
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a worker must know."""
+
+    folders: Sequence[Path]
+    seals: Sequence[str]
+    search: SearchConfig
+    wishes: Wishes
+    batch_tokens: int
+    max_src_tokens: int | None
+
+    def open(self) -> TextDecoder:
+        models = ModelSet(self.folders)
+        if models.seals != list(self.seals):
+            raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
+        engine = TorchEngine([saved.model for saved in models.loaded])
+        return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.max_src_tokens)
+
+
+Answer = list[Translation] | QkvError
+
+
+def main() -> None:
+    import torch
+
+    from qkv.kernels.memory import keep_freed_memory
+
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    # What a library prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    setup: Setup = requests.get()
+    decoder = None
+    while True:
+        chunk = requests.get()
+        answer: Answer
+        try:
+            decoder = decoder or setup.open()
+            answer = decoder(chunk)
+        except QkvError as error:
+            answer = error
+        except Exception as error:
+            if os.environ.get("QKV_DEBUG"):
+                traceback.print_exc()
+            answer = QkvError(f"a worker process failed: {type(error).__name__}: {error}")
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+def _read(requests: "SimpleQueue[Any]") -> None:
+    """In a thread of its own, so that the end is noticed in the middle of a chunk."""
+    try:
+        while True:
+            requests.put(pickle.load(sys.stdin.buffer))
+    except (EOFError, OSError):
+        os._exit(0)
+    except Exception:
+        # For example a kind of search that only the other process knows.
+        traceback.print_exc()
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Where a system is good: groups of outputs by length, and of words by how often training had them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qkv.evaluation.metric import References
+from qkv.evaluation.sacre import Bleu
+
+MOST_GROUPS = 6
+FREQUENCIES = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 99), (100, 999), (1000, None))
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """Outputs whose lengths lie between two numbers."""
+
+    low: int
+    high: int
+    members: list[int]
+
+    @property
+    def label(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}–{self.high}"
+
+
+def length_groups(lengths: Sequence[int], most: int = MOST_GROUPS) -> list[LengthGroup]:
+    """Groups of about the same size; what has the same length is in the same group."""
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, most + 1)[1:], method="lower"))
+    place = np.searchsorted(edges, lengths)
+    groups = []
+    for number in range(len(edges)):
+        members = np.flatnonzero(place == number).tolist()
+        found = [lengths[member] for member in members]
+        groups.append(LengthGroup(min(found), max(found), members))
+    return groups
+
+
+@dataclass(frozen=True)
+class LengthUnit:
+    """What length is counted in."""
+
+    name: str
+    count: Callable[[str], int]
+
+
+def length_unit(texts: Sequence[str]) -> LengthUnit:
+    """Words, or letters where a text is mostly one word."""
+    one_word = sum(len(text.split()) <= 1 for text in texts)
+    if 2 * one_word > len(texts):
+        return LengthUnit("letters", lambda text: len(text.strip()))
+    return LengthUnit("words", lambda text: len(text.split()))
+
+
+@dataclass(frozen=True)
+class WordGroup:
+    """Words that training saw about equally often, and how well the outputs have them."""
+
+    low: int
+    high: int | None
+    matched: int
+    in_outputs: int
+    in_references: int
+
+    @property
+    def label(self) -> str:
+        if self.high is None:
+            return f"{self.low}+"
+        return str(self.low) if self.low == self.high else f"{self.low}–{self.high}"
+
+    @property
+    def precision(self) -> float:
+        return 100.0 * self.matched / max(self.in_outputs, 1)
+
+    @property
+    def recall(self) -> float:
+        return 100.0 * self.matched / max(self.in_references, 1)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall: 2 · matched / (in outputs + in references)."""
+        return 200.0 * self.matched / max(self.in_outputs + self.in_references, 1)
+
+
+def training_frequencies(texts: Iterable[str]) -> Counter[str]:
+    """How often each word is in the training targets."""
+    words = Bleu().words
+    return Counter(word for text in texts for word in words(text))
+
+
+def word_groups(outputs: Sequence[str], references: References, frequencies: Counter[str]) -> list[WordGroup]:
+    """Every word of outputs and references, by its frequency in training. The reference that shares most words counts.
+
+    A word is matched as often as it is in both the output and the reference, wherever it stands.
+    """
+    words = Bleu().words
+    sums = [Counter[str]() for _ in FREQUENCIES]
+    for output, answers in zip(outputs, references, strict=True):
+        mine, theirs = Counter(words(output)), [Counter(words(answer)) for answer in answers]
+        best = max(range(len(theirs)), key=[(mine & other).total() for other in theirs].__getitem__)
+        for kind, found in (("matched", mine & theirs[best]), ("outputs", mine), ("references", theirs[best])):
+            for word, times in found.items():
+                sums[_place(frequencies[word])][kind] += times
+    return [
+        WordGroup(low, high, group["matched"], group["outputs"], group["references"])
+        for (low, high), group in zip(FREQUENCIES, sums, strict=True)
+        if group.total()
+    ]
+
+
+def _place(frequency: int) -> int:
+    return next(place for place, (_, high) in enumerate(FREQUENCIES) if high is None or frequency <= high)

@@ -1,0 +1,99 @@
+"""Which of several systems is better, and is it chance? The first is the baseline of the tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from qkv.errors import UsageError
+from qkv.evaluation.buckets import LengthGroup
+from qkv.evaluation.evaluate import count, each_score, group_scores, groups_of, ranking_metric
+from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.metric import Metric
+from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
+from qkv.progress import Reporter, SilentReporter
+
+LEVEL = 0.05
+"""A difference is called significant if both tests find it less likely than this by chance."""
+
+
+@dataclass(frozen=True)
+class SystemScore:
+    """One system in one metric; the baseline has no test against itself."""
+
+    value: float
+    interval: Interval
+    test: PairedTest | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several systems on one test set."""
+
+    test: EvaluationSet
+    systems: dict[str, list[str]]
+    """Their outputs, by name; the first is the baseline."""
+    metrics: list[Metric]
+    signatures: dict[str, str]
+    """By title of the metric."""
+    scores: dict[str, list[SystemScore]]
+    """For each system, its scores in the order of the metrics."""
+    unit: str
+    by_length: list[tuple[LengthGroup, dict[str, list[float]]]]
+    ranked_by: Metric
+    each: dict[str, list[float]]
+    """For each system, the score of every single output by `ranked_by`."""
+
+    @property
+    def largest_difference_first(self) -> list[int]:
+        """Questions by how far apart the systems are; equals stay in order."""
+        spread = [max(scores) - min(scores) for scores in zip(*self.each.values(), strict=True)]
+        return sorted(range(len(spread)), key=lambda place: -spread[place])
+
+
+def verdict(metric: Metric, score: SystemScore) -> str:
+    """In a word what the tests say about a system, beside the baseline."""
+    if score.test is None:
+        return "baseline"
+    if not score.test.significant(LEVEL):
+        return "no significant difference"
+    return "better" if metric.better(score.test.difference, 0.0) else "worse"
+
+
+def compare_outputs(
+    systems: Mapping[str, Sequence[str]],
+    test: EvaluationSet,
+    metrics: Sequence[Metric],
+    reporter: Reporter | None = None,
+) -> Comparison:
+    """Measure all systems and test each against the first."""
+    if len(systems) < 2:
+        raise UsageError("give two systems or more to compare")
+    reporter = reporter or SilentReporter()
+    names = list(systems)
+    rows = {
+        name: [
+            count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title} of {name}"))
+            for metric in metrics
+        ]
+        for name, outputs in systems.items()
+    }
+    scores = {}
+    for name in names:
+        found = intervals(metrics, rows[name], reporter.counting(f"Resampling {name}"))
+        tests: Sequence[PairedTest | None] = [None] * len(metrics)
+        if name != names[0]:
+            tests = paired_tests(metrics, rows[names[0]], rows[name], reporter.counting(f"Testing {name}"))
+        values = [metric.from_total(counts.sum(axis=0)) for metric, counts in zip(metrics, rows[name], strict=True)]
+        scores[name] = [SystemScore(*parts) for parts in zip(values, found, tests, strict=True)]
+    unit, groups = groups_of(test)
+    ranked_by = ranking_metric(metrics)
+    return Comparison(
+        test=test,
+        systems={name: list(outputs) for name, outputs in systems.items()},
+        metrics=list(metrics),
+        signatures={metric.title: metric.signature(test.references) for metric in metrics},
+        scores=scores,
+        unit=unit,
+        by_length=[(group, {name: group_scores(metrics, rows[name], group) for name in names}) for group in groups],
+        ranked_by=ranked_by,
+        each={name: each_score(ranked_by, outputs, test.references) for name, outputs in systems.items()},
+    )

@@ -1,0 +1,127 @@
+"""How good the outputs are: overall, by length, by rare words, and one by one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
+from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.metric import Counts, Metric, References
+from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.remarks import remarks_on
+from qkv.evaluation.resampling import Interval, intervals
+from qkv.progress import Counting, Reporter, SilentReporter
+
+SCORED_AT_ONCE = 100
+OF_ERRORS = {"wer", "per", "accuracy"}
+"""A test set that is measured by these alone is read by its edits, any other by its chrF."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric over the whole test set."""
+
+    metric: Metric
+    value: float
+    interval: Interval
+    detail: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class ScoredGroup:
+    """Outputs of similar length and their scores, in the order of the metrics."""
+
+    group: LengthGroup
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All that is known about the outputs of one system."""
+
+    test: EvaluationSet
+    outputs: list[str]
+    scores: list[Score]
+    unit: str
+    """What the length of a group is counted in."""
+    by_length: list[ScoredGroup]
+    by_frequency: list[WordGroup]
+    ranked_by: Metric
+    each: list[float]
+    """The score of every single output, by `ranked_by`."""
+    remarks: list[str]
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """By title of the metric."""
+        return {score.metric.title: score.signature for score in self.scores}
+
+    @property
+    def worst_first(self) -> list[int]:
+        """Outputs from the worst to the best; equals stay in order."""
+        sign = 1 if self.ranked_by.higher_is_better else -1
+        return sorted(range(len(self.each)), key=lambda place: sign * self.each[place])
+
+
+def evaluate_outputs(
+    outputs: Sequence[str],
+    test: EvaluationSet,
+    metrics: Sequence[Metric],
+    frequencies: Counter[str] | None = None,
+    reporter: Reporter | None = None,
+) -> Evaluation:
+    """Measure `outputs`, one for each question of `test`. `frequencies`: how often training had each target word."""
+    reporter = reporter or SilentReporter()
+    rows = [count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title}")) for metric in metrics]
+    found = intervals(metrics, rows, reporter.counting("Resampling"))
+    totals = [counts.sum(axis=0) for counts in rows]
+    unit, groups = groups_of(test)
+    ranked_by = ranking_metric(metrics)
+    return Evaluation(
+        test=test,
+        outputs=list(outputs),
+        scores=[
+            Score(metric, metric.from_total(total), interval, metric.detail(total), metric.signature(test.references))
+            for metric, total, interval in zip(metrics, totals, found, strict=True)
+        ],
+        unit=unit,
+        by_length=[ScoredGroup(group, group_scores(metrics, rows, group)) for group in groups],
+        by_frequency=[] if frequencies is None else word_groups(outputs, test.references, frequencies),
+        ranked_by=ranked_by,
+        each=each_score(ranked_by, outputs, test.references),
+        remarks=remarks_on(outputs),
+    )
+
+
+def count(metric: Metric, outputs: Sequence[str], references: References, progress: Counting) -> Counts:
+    """The counts of all outputs, a few at a time."""
+    pieces = []
+    for start in range(0, len(outputs), SCORED_AT_ONCE):
+        end = start + SCORED_AT_ONCE
+        pieces.append(metric.counts(outputs[start:end], references[start:end]))
+        progress(min(end, len(outputs)), len(outputs))
+    return np.concatenate(pieces)
+
+
+def groups_of(test: EvaluationSet) -> tuple[str, list[LengthGroup]]:
+    """The questions by length of the source, or of the first reference where no source is known."""
+    texts = test.sources or [answers[0] for answers in test.references]
+    unit = length_unit(texts)
+    side = "source" if test.sources else "reference"
+    return f"{unit.name} in the {side}", length_groups([unit.count(text) for text in texts])
+
+
+def group_scores(metrics: Sequence[Metric], rows: Sequence[Counts], group: LengthGroup) -> list[float]:
+    return [metric.from_total(counts[group.members].sum(axis=0)) for metric, counts in zip(metrics, rows, strict=True)]
+
+
+def ranking_metric(metrics: Sequence[Metric]) -> Metric:
+    """What tells good and bad outputs apart one by one; BLEU of a single sentence says little."""
+    return METRICS["per" if {metric.name for metric in metrics} <= OF_ERRORS else "chrf"]
+
+
+def each_score(metric: Metric, outputs: Sequence[str], references: References) -> list[float]:
+    return [metric.from_total(row) for row in metric.counts(outputs, references)]

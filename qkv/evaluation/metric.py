@@ -1,0 +1,56 @@
+"""What every metric is: counts of each output that may be added up, and a score from their sum."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+References = Sequence[Sequence[str]]
+"""For each output, its right answers (one or more)."""
+
+Counts = NDArray[np.float64]
+"""[outputs, counts]: a row for each output; the score of any selection comes from the sum of its rows."""
+
+
+class Metric(ABC):
+    """A named score and its direction.
+
+    Because a score comes from a sum of rows, a part of the test set, a resampled test set and two systems
+    shuffled into each other are scored without looking at a text again.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    higher_is_better: ClassVar[bool]
+
+    @abstractmethod
+    def counts(self, outputs: Sequence[str], references: References) -> Counts:
+        """A row for each output."""
+
+    @abstractmethod
+    def from_total(self, total: NDArray[np.float64]) -> float:
+        """The score of the outputs whose rows add up to `total`."""
+
+    @abstractmethod
+    def detail(self, total: NDArray[np.float64]) -> str:
+        """What the score is made of, in a few words."""
+
+    @abstractmethod
+    def signature(self, references: References) -> str:
+        """Every choice that the number depends on."""
+
+    def score(self, outputs: Sequence[str], references: References) -> float:
+        """The score of a whole test set."""
+        return self.from_total(self.counts(outputs, references).sum(axis=0))
+
+    def better(self, new: float, old: float) -> bool:
+        return new > old if self.higher_is_better else new < old
+
+
+def reference_counts(references: References) -> str:
+    """How many right answers an output has, as signatures say it."""
+    found = {len(answers) for answers in references}
+    return str(found.pop()) if len(found) == 1 else "var"

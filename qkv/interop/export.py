@@ -1,0 +1,46 @@
+"""From a model folder to a folder in another program's format."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from qkv.errors import CorruptFolder, UsageError
+from qkv.files import MANIFEST, read_manifest
+from qkv.interop.ctranslate2 import export_ctranslate2
+from qkv.interop.huggingface import export_huggingface
+from qkv.models.folder import SavedModel, load_model
+from qkv.models.locate import locate_model
+
+
+def _huggingface(saved: SavedModel, folder: Path, quantization: str | None) -> None:
+    if quantization is not None:
+        raise UsageError(f"quantization {quantization}: only CTranslate2 has that; leave it out for Hugging Face")
+    export_huggingface(saved, folder)
+
+
+FORMATS: dict[str, Callable[[SavedModel, Path, str | None], None]] = {
+    "ctranslate2": export_ctranslate2,
+    "huggingface": _huggingface,
+}
+
+
+def export_model(model: Path, to: str, out: Path, quantization: str | None = None) -> int:
+    """Write the model, or the best one of a run, as the format `to` wants it; how many bytes that took.
+
+    An earlier export in `out` is replaced, anything else there is not.
+    """
+    if to not in FORMATS:
+        raise UsageError(f"--to {to}: must be {' or '.join(FORMATS)}")
+    if out.exists() and not _is_export(out):
+        raise UsageError(f"{out}: exists already and is no export; choose another folder")
+    folder = locate_model(model)
+    if _is_export(folder):
+        raise UsageError(f"{folder}: is an export itself; give the model that it was made from")
+    FORMATS[to](load_model(folder), out, quantization)
+    return sum(entry["size"] for entry in read_manifest(out)["files"].values())
+
+
+def _is_export(folder: Path) -> bool:
+    try:
+        return (folder / MANIFEST).is_file() and read_manifest(folder).get("what") in FORMATS
+    except CorruptFolder:
+        return False

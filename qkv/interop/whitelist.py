@@ -1,0 +1,27 @@
+"""What an export knows of a model's configuration: anything else is refused by name, never written wrongly."""
+
+from collections.abc import Collection, Mapping
+
+from qkv.config.base import Config
+from qkv.models.config import ModelConfig
+
+KINDS = ("residual", "positions", "feed_forward")
+SIZES = ("preset", "d_model", "d_ff", "num_heads", "encoder_layers", "decoder_layers")
+TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout")
+SHARING = ("share_embeddings", "share_layers")
+Allowed = Mapping[str, Collection[type[Config]]]
+"""The kinds of each part that a format has."""
+
+
+def unknown_parts(config: ModelConfig, allowed: Allowed, target: str, known: Collection[str]) -> list[str]:
+    """Why `target` cannot hold this model: parts of a kind that is not in `allowed`, and settings not in `known`."""
+    reasons = []
+    for part in KINDS:
+        value = getattr(config, part)
+        if type(value) not in allowed[part]:
+            reasons.append(f"{target} has no form of model.{part}.kind {value.kind}")
+    understood = {*known, *KINDS, *SIZES, *TRAINING_ONLY}
+    for name, field in type(config).model_fields.items():
+        if name not in understood and getattr(config, name) != field.get_default(call_default_factory=True):
+            reasons.append(f"the export to {target} does not know model.{name}")
+    return reasons

@@ -1,0 +1,83 @@
+"""The vocabulary projection z = W h + b for losses that see one chunk of logits at a time.
+
+A loss Σ_n w_n (... - Σ_v background_v z_v) has a background that is the same for every row, so its share of
+the loss and of the gradients is a product with W that is computed once:
+Σ_v background_v z_v = h · (Wᵀ background) + b · background.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from qkv.functional.smoothing import Smoothing
+
+
+def product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
+    """What the matrices are multiplied in: as autocast says, if it is on."""
+    device = hidden.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return torch.promote_types(hidden.dtype, weight.dtype)
+
+
+class Projection:
+    """Logits of a chunk of rows into one buffer, and the gradients so far, if they are wanted."""
+
+    def __init__(
+        self,
+        hidden: Float[Tensor, "N D"],
+        weight: Float[Tensor, "V D"],
+        bias: Float[Tensor, " V"] | None,
+        smoothing: Smoothing,
+        rows: int,
+        product: torch.dtype,
+        wanted: bool,
+    ) -> None:
+        wide = torch.promote_types(product, torch.float32)
+        self.inputs = (hidden, weight, bias)
+        self.hidden = hidden.to(product)
+        self.weight = weight.to(product)
+        self.bias = None if bias is None else bias.to(wide)
+        self.background = smoothing.background.to(weight.device, wide)
+        self.total = smoothing.confidence + float(self.background.sum())
+        self.pull = self.background @ weight.to(wide)
+        self.buffer = weight.new_empty(rows, len(weight), dtype=wide)
+        self.wanted = wanted
+        if wanted:
+            self.d_hidden = torch.empty_like(self.hidden, dtype=wide)
+            self.d_weight = torch.zeros_like(self.weight, dtype=wide)
+            self.d_bias = torch.zeros_like(self.background)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """W h + b of these rows; overwritten by the next call."""
+        z = self.buffer[: len(hidden)]
+        if self.weight.dtype == z.dtype:
+            torch.mm(hidden, self.weight.t(), out=z)
+        else:
+            z.copy_(hidden @ self.weight.t())
+        return z if self.bias is None else z.add_(self.bias)
+
+    def smooth(self, hidden: Tensor) -> Tensor:
+        """Σ_v background_v z_v a row."""
+        found = hidden.to(self.pull.dtype) @ self.pull
+        return found if self.bias is None else found + self.background @ self.bias
+
+    def add_gradients(self, start: int, hidden: Tensor, g: Tensor, scale: Tensor, row_weights: Tensor) -> None:
+        """`g` times `scale` a row is ∂L/∂z without the background's share, which `row_weights` scale."""
+        narrow = g.to(self.weight.dtype)
+        scaled = (hidden * scale[:, None]).to(narrow.dtype)
+        d_hidden = self.d_hidden[start : start + len(g)]
+        d_hidden.copy_(narrow @ self.weight).mul_(scale[:, None]).addr_(row_weights, self.pull, alpha=-1)
+        if narrow.dtype == self.d_weight.dtype:
+            self.d_weight.addmm_(narrow.t(), scaled)
+        else:
+            self.d_weight += narrow.t() @ scaled
+        if self.bias is not None:
+            self.d_bias += scale @ g
+
+    def gradients(self, row_weights: Tensor) -> tuple[Tensor | None, ...]:
+        """∂L/∂hidden, ∂L/∂weight and ∂L/∂bias, now with the background's share in the last two."""
+        self.d_weight.addr_(self.background, row_weights @ self.hidden.to(row_weights), alpha=-1)
+        self.d_bias -= self.background * row_weights.sum()
+        found = (self.d_hidden, self.d_weight, self.d_bias)
+        return tuple(None if x is None else g.to(x.dtype) for x, g in zip(self.inputs, found, strict=True))

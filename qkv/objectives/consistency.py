@@ -1,0 +1,108 @@
+"""Consistency by name: a second pass over the same pairs that is to predict what the first one does."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from qkv.config.base import Config, Kinds
+from qkv.data.batch import Batch
+from qkv.functional.consistency import Agreement, r_drop, sim_cut
+from qkv.functional.noise import choose
+from qkv.functional.smoothing import Smoothing
+from qkv.layers.embedding import TokenEmbedding
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.report import LossReport
+from qkv.text.special import SpecialIds
+
+
+class ConsistencyConfig(Config):
+    """Two passes and how far apart they may be."""
+
+    def agreement(self) -> Agreement:
+        """How the two predictions make a loss."""
+        raise NotImplementedError
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
+        """Decoded vectors [2 B, T, D] of both passes, from one forward of a batch twice as large."""
+        raise NotImplementedError
+
+    def loss(
+        self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds, smoothing: Smoothing
+    ) -> LossReport:
+        """The likelihood in the report is the first pass's."""
+        decoded = self.decode(model, batch, tgt_in, special).unflatten(0, (2, len(tgt_in)))
+        counts = batch.tgt_weight > 0
+        weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
+        pairs = decoded[:, counts].transpose(0, 1)
+        loss, nll = model.head.consistent_loss(pairs, targets, weights, smoothing, self.agreement())
+        return LossReport(loss, float(nll), float(weights.sum()))
+
+
+consistencies = Kinds[ConsistencyConfig]("consistency")
+AnyConsistency = Annotated[ConsistencyConfig, consistencies]
+
+
+@consistencies.register
+class RDrop(ConsistencyConfig):
+    """R-Drop (Liang 2021): both passes read the same and differ in their dropout; both learn from the target."""
+
+    kind: Literal["rdrop"] = "rdrop"
+    weight: float = Field(default=5.0, ge=0)
+    """The paper's alpha: how much the mean of the two divergences counts beside the sum of the two cross-entropies."""
+
+    def agreement(self) -> Agreement:
+        return r_drop(self.weight)
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
+        return _decode_both(model, batch, (batch.src, batch.src), (tgt_in, tgt_in))
+
+
+@consistencies.register
+class SimCut(ConsistencyConfig):
+    """SimCut (Gao 2022): the second pass reads neither some source tokens nor some target tokens."""
+
+    kind: Literal["simcut"] = "simcut"
+    weight: float = Field(default=3.0, ge=0)
+    """The paper's alpha: how much the divergence counts beside the cross-entropy."""
+    rate: float = Field(default=0.05, ge=0, le=1)
+    """Share of the tokens of both sides whose embedding becomes zero; never that of the start or end symbol."""
+    fixed: bool = False
+    """True: the divergence moves only the second pass towards the first; as published it moves both."""
+
+    def agreement(self) -> Agreement:
+        return sim_cut(self.weight, self.fixed)
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
+        src_cut, tgt_cut = (self._cut(ids, special) for ids in (batch.src, tgt_in))
+        with _padding_reads_as_zero(model):
+            return _decode_both(model, batch, (batch.src, src_cut), (tgt_in, tgt_cut))
+
+    def _cut(self, ids: Tensor, special: SpecialIds) -> Tensor:
+        """Padding in the place of the tokens that are not read; masks do not change, so positions stay."""
+        eligible = (ids != special.pad) & (ids != special.bos) & (ids != special.eos)
+        return ids.masked_fill(choose(eligible, self.rate, torch.default_generator), special.pad)
+
+
+def _decode_both(model: Seq2Seq, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Tensor:
+    decoded: Tensor = model(torch.cat(src), batch.src_keep.repeat(2, 1), torch.cat(tgt_in))
+    return decoded
+
+
+@contextmanager
+def _padding_reads_as_zero(model: Seq2Seq) -> Iterator[None]:
+    """Inside, padding embeds as exact zeros; its row alone is not zero where the output head trains it too."""
+    embeddings = {model.src_embedder.tokens, model.tgt_embedder.tokens}
+    hooks = [embedding.register_forward_hook(_without_padding) for embedding in embeddings]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _without_padding(embedding: TokenEmbedding, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+    return output * (inputs[0] != embedding.pad)[..., None]

@@ -1,0 +1,140 @@
+"""How far a long piece of work is: a live bar on a terminal, plain lines elsewhere; all on stderr."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+Counting = Callable[[int, int | None], None]
+"""Called with (done, total or None) while something goes on."""
+
+
+class Reporter(Protocol):
+    """Anything that wants to know how the work goes."""
+
+    def say(self, sentence: str) -> None:
+        """Something worth a line."""
+
+    def counting(self, what: str) -> Counting:
+        """A function that is called with (done, total or None) while `what` goes on."""
+
+    def close(self) -> None:
+        """No more calls."""
+
+
+def clock(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Pace:
+    """What is done and what is left of one piece of work, in words."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.began: tuple[float, int] | None = None
+
+    def words(self, done: int, total: int | None) -> str:
+        if self.began is None:
+            # Work that is taken up again begins in the middle: its pace is that of what is done from now on.
+            self.began = time.monotonic(), done
+        if not done:
+            return self.what
+        left = self._seconds_left(done, total)
+        return (
+            f"{self.what}: {done:,}"
+            + (f" of {total:,}" if total else "")
+            + (f", {clock(left)} left" if left is not None else "")
+        )
+
+    def _seconds_left(self, done: int, total: int | None) -> float | None:
+        assert self.began is not None
+        began, first = self.began
+        if total is None or done <= first:
+            return None
+        return (time.monotonic() - began) / (done - first) * (total - done)
+
+
+class PlainReporter:
+    """Lines for logs, one every few seconds at most, and none in the first `quiet` seconds."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 10.0, quiet: float = 0.0) -> None:
+        self.stream = stream or sys.stderr
+        self.every = every
+        self.next = time.monotonic() + quiet
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=self.stream, flush=True)
+
+    def counting(self, what: str) -> Counting:
+        pace = Pace(what)
+
+        def count(done: int, total: int | None) -> None:
+            words = pace.words(done, total)
+            if self.due():
+                self.say(words)
+
+        return count
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now < self.next:
+            return False
+        self.next = now + self.every
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+class LiveReporter:
+    """A bar with words beside it, for terminals."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            BarColumn(bar_width=12),
+            # On a narrow terminal the end is left out rather than put on a second line.
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("Starting", total=None)
+        self.bar.start()
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False)
+
+    def counting(self, what: str) -> Counting:
+        pace = Pace(what)
+
+        def count(done: int, total: int | None) -> None:
+            self.bar.update(self.task, description=pace.words(done, total), completed=done, total=total)
+
+        return count
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+class SilentReporter:
+    """For programs that want no output."""
+
+    def say(self, sentence: str) -> None:
+        pass
+
+    def counting(self, what: str) -> Counting:
+        return lambda done, total: None
+
+    def close(self) -> None:
+        pass
+
+
+def default_reporter(quiet: float = 0.0) -> Reporter:
+    """A bar on a terminal, else lines, the first after `quiet` seconds."""
+    return LiveReporter() if sys.stderr.isatty() else PlainReporter(quiet=quiet)

@@ -1,0 +1,75 @@
+"""Random models whose outputs end and are not near ties, for comparing two programs that run them."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from qkv.models.folder import SavedConfig, SavedModel, new_model
+from qkv.text import SPECIAL, TextConfig, Tokenizer, TokenizerPair, WhitespaceConfig
+from tests.support.small import small_config, stir
+
+WORDS = 40
+
+
+def words_tokenizer(count: int = WORDS, letter: str = "w") -> Tokenizer:
+    """One id a word: w0 w1 ..."""
+    return WhitespaceConfig().train([" ".join(f"{letter}{i:03}" for i in range(count))])
+
+
+def decided_model(seed: int = 0, tgt_words: int | None = None, end: float = 0.15, **changes: Any) -> SavedModel:
+    """Small, in evaluation mode; END has the probability `end` on average. `tgt_words`: the target has its own."""
+    kind = WhitespaceConfig()
+    src = words_tokenizer()
+    pair = TokenizerPair(src, src if tgt_words is None else words_tokenizer(tgt_words, "t"))
+    text = TextConfig(shared=kind) if tgt_words is None else TextConfig(src=kind, tgt=kind)
+    torch.manual_seed(seed)
+    config = small_config(**changes)
+    saved = SavedModel(new_model(config, pair).eval(), pair, SavedConfig(model=config, text=text))
+    stir(saved.model)
+    _sharpen(saved)
+    _set_probability_of_end(saved, end)
+    return saved
+
+
+@torch.no_grad()
+def _sharpen(saved: SavedModel) -> None:
+    """Larger logits: the last norm of the decoder has larger gains."""
+    final = saved.model.decoder.final
+    norm = final if isinstance(final, torch.nn.LayerNorm) else list(saved.model.decoder.in_order())[-1]
+    gains = norm.weight if isinstance(norm, torch.nn.LayerNorm) else norm.feed_forward_residual.norm.weight
+    gains *= 4 / gains.abs().mean()
+
+
+@torch.no_grad()
+def _set_probability_of_end(saved: SavedModel, wanted: float) -> None:
+    """Move END's vector along the mean of what the decoder says."""
+    generator = torch.Generator().manual_seed(0)
+    src = torch.randint(5, len(saved.tokenizers.src), (64, 10), generator=generator)
+    tgt = torch.randint(5, len(saved.tokenizers.tgt), (64, 12), generator=generator)
+    src[:, -1], tgt[:, 0] = SPECIAL.eos, SPECIAL.bos
+    decoded = saved.model(src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
+    mean = decoded.mean(dim=0)
+    row = saved.model.head.weight[SPECIAL.eos]
+    before, low, high = row.clone(), -60.0, 60.0
+    for _ in range(30):
+        lift = (low + high) / 2
+        row.copy_(before + lift * mean / (mean @ mean))
+        found = saved.model.head.log_probs(decoded)[:, SPECIAL.eos].exp().mean()
+        low, high = (lift, high) if found < wanted else (low, lift)
+
+
+def random_sources(count: int, seed: int = 0, longest: int = 12, words: int = WORDS) -> list[list[int]]:
+    """Ids with END behind them."""
+    source = random.Random(seed)
+    lengths = (source.randint(1, longest) for _ in range(count))
+    return [[*(source.randrange(5, words + 5) for _ in range(length)), SPECIAL.eos] for length in lengths]
+
+
+def padded_ids(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """[B, T] and which are real."""
+    width = max(map(len, sequences))
+    ids = torch.tensor([[*ids, *[SPECIAL.pad] * (width - len(ids))] for ids in sequences])
+    keep = torch.tensor([[True] * len(ids) + [False] * (width - len(ids)) for ids in sequences])
+    return ids, keep

@@ -1,0 +1,238 @@
+"""The fast engine gives what our own search gives, and refuses what it cannot do so."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.search import Constraints, SearchConfig, searches
+from qkv.decoding.torch_engine import TorchEngine
+from qkv.errors import CorruptFolder, QkvError, UsageError
+from qkv.interop.ctranslate2 import export_ctranslate2
+from qkv.models.folder import SavedModel, save_model
+from tests.support.exported import decided_model, random_sources
+
+pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
+from qkv.decoding.ctranslate2_engine import CTranslate2Engine, reasons_against_search  # noqa: E402
+
+NONE = {"kind": "none"}
+Pair = tuple[TorchEngine, CTranslate2Engine]
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pair]:
+    """Both engines of a model, made once for each set of changes."""
+    made: dict[str, Pair] = {}
+
+    def get(**changes: Any) -> Pair:
+        name = str(changes)
+        if name not in made:
+            made[name] = both(decided_model(**changes), tmp_path_factory.mktemp("export") / "fast")
+        return made[name]
+
+    return get
+
+
+def both(saved: SavedModel, folder: Path, quantization: str | None = None) -> Pair:
+    export_ctranslate2(saved, folder, quantization)
+    return TorchEngine([saved.model]), CTranslate2Engine(folder)
+
+
+def request(search: SearchConfig, count: int, nbest: int = 1, **changes: Any) -> DecodeRequest:
+    return DecodeRequest(search, nbest, [Constraints()] * count, **changes)
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]], ties: int = 0) -> None:
+    """The same lists; `ties` of them may differ in the order of hypotheses that have almost the same score."""
+    different = 0
+    for own, other in zip(ours, theirs, strict=True):
+        assert [one.score for one in other] == pytest.approx([one.score for one in own], abs=1e-4)
+        if outputs(own) != outputs(other):
+            different += 1
+            continue
+        for one, two in zip(own, other, strict=True):
+            assert two.token_scores == pytest.approx(one.token_scores, abs=1e-4)
+    assert different <= ties, f"{different} of {len(ours)} sentences differ"
+
+
+def outputs(hypotheses: Sequence[Hypothesis]) -> list[tuple[list[int], bool]]:
+    return [(one.tokens, one.ended) for one in hypotheses]
+
+
+@pytest.mark.parametrize("search", [GreedyConfig(), BeamConfig()], ids=["greedy", "beam"])
+@pytest.mark.parametrize("changes", [{}, {"residual": {"kind": "pre"}, "tgt_words": 60}], ids=str)
+def test_a_thousand_sentences_come_out_the_same(
+    engines: Callable[..., Pair], search: SearchConfig, changes: dict[str, Any]
+) -> None:
+    ours, theirs = engines(**changes)
+    sources = random_sources(1000, seed=5)
+    expected = [found for rows in batches(sources) for found in ours.decode(rows, request(search, len(rows)))]
+    found = [found for rows in batches(sources) for found in theirs.decode(rows, request(search, len(rows)))]
+    assert_same(expected, found, ties=2)
+    ended = sum(own[0].ended for own in found)
+    assert 100 < ended < 900, "some must end by themselves and some be cut, or the test says little"
+
+
+def batches(sources: list[list[int]]) -> list[list[list[int]]]:
+    """Of a hundred, their lengths mixed."""
+    return [sources[first : first + 100] for first in range(0, len(sources), 100)]
+
+
+@pytest.mark.parametrize(
+    ("search", "nbest"),
+    [
+        (BeamConfig(), 5),
+        (BeamConfig(size=3, length_penalty={"kind": "power", "alpha": 0.4}), 2),
+        (BeamConfig(size=4, length_penalty={"kind": "power", "alpha": -0.5}), 4),
+        (BeamConfig(size=4, length_penalty=NONE), 1),
+        (BeamConfig(size=4, length_penalty=NONE), 3),
+        (BeamConfig(size=1), 1),
+        (BeamConfig(max_factor=0.5, max_extra=0), 5),
+        (BeamConfig(max_length=7, length_penalty=NONE), 2),
+        (GreedyConfig(max_factor=0.5, max_extra=1), 1),
+        (GreedyConfig(min_length=6), 1),
+        (GreedyConfig(min_factor=1.0, no_repeat_ngram=2), 1),
+        (GreedyConfig(no_repeat_ngram=1), 1),
+    ],
+    ids=str,
+)
+def test_every_setting_gives_the_same(engines: Callable[..., Pair], search: SearchConfig, nbest: int) -> None:
+    for changes in ({}, {"seed": 3, "share_embeddings": "none", "end": 0.02}):
+        ours, theirs = engines(**changes)
+        sources = random_sources(100, seed=7)
+        wanted = request(search, len(sources), nbest)
+        assert_same(ours.decode(sources, wanted), theirs.decode(sources, wanted), ties=1)
+
+
+def test_a_sentence_has_its_own_limit_in_any_batch(engines: Callable[..., Pair]) -> None:
+    """CTranslate2 has one limit for a call; the longest source must not lengthen the others' outputs."""
+    _, theirs = engines(end=0.001)
+    sources = [*random_sources(10, longest=3), random_sources(1, longest=12, seed=9)[0] * 3]
+    for search in (GreedyConfig(max_extra=1), BeamConfig(max_extra=1), BeamConfig(max_extra=1, length_penalty=NONE)):
+        together = theirs.decode(sources, request(search, len(sources)))
+        alone = [theirs.decode([ids], request(search, 1))[0] for ids in sources]
+        assert_same(alone, together)
+        assert all(len(own[0].tokens) <= 2 * len(ids) + 1 for own, ids in zip(together, sources, strict=True))
+
+
+def test_attention_and_token_scores_when_asked(engines: Callable[..., Pair]) -> None:
+    ours, theirs = engines()
+    sources = random_sources(20)
+    wanted = request(BeamConfig(), 20, 3, attention=True)
+    for own, other in zip(ours.decode(sources, wanted), theirs.decode(sources, wanted), strict=True):
+        for one, two in zip(own, other, strict=True):
+            assert len(two.attention or []) == len(two.tokens)
+            torch.testing.assert_close(torch.tensor(one.attention), torch.tensor(two.attention), atol=1e-5, rtol=0)
+    plain = theirs.decode(sources, request(BeamConfig(), 20, token_scores=False))
+    assert all(one.attention is None and one.token_scores == [] for own in plain for one in own)
+
+
+def test_learned_positions_are_used_to_the_last(engines: Callable[..., Pair]) -> None:
+    ours, theirs = engines(positions={"kind": "learned", "max_length": 9}, end=0.001)
+    assert ours.src_limit == theirs.src_limit == 9
+    sources = random_sources(30, longest=8)
+    for search in (GreedyConfig(), BeamConfig()):
+        wanted = request(search, 30)
+        expected = ours.decode(sources, wanted)
+        assert_same(expected, theirs.decode(sources, wanted))
+        assert max(len(own[0].tokens) for own in expected) == 9
+
+
+def test_an_output_without_any_token(engines: Callable[..., Pair]) -> None:
+    for search in (GreedyConfig(max_length=0), BeamConfig(max_length=0)):
+        for engine in engines():
+            assert engine.decode(random_sources(2), request(search, 2)) == [[Hypothesis([], [], 0.0, False)]] * 2
+
+
+def test_threads_do_not_disturb_each_other(engines: Callable[..., Pair]) -> None:
+    _, theirs = engines()
+    parts = batches(random_sources(600))
+    wanted = [request(BeamConfig(), len(part)) for part in parts]
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(theirs.decode, parts, wanted))
+    for found, part, own in zip(at_once, parts, wanted, strict=True):
+        assert_same(theirs.decode(part, own), found)
+
+
+def test_int8_runs(tmp_path: Path) -> None:
+    ours, theirs = both(decided_model(), tmp_path / "fast", "int8")
+    sources = random_sources(100)
+    pairs = zip(*(engine.decode(sources, request(BeamConfig(), 100)) for engine in (ours, theirs)), strict=True)
+    assert sum(outputs(own) == outputs(other) for own, other in pairs) > 50
+
+
+def test_work_is_stopped_by_raising(engines: Callable[..., Pair]) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engines()[1].decode(random_sources(2), request(GreedyConfig(), 2, after_step=stop))
+
+
+@pytest.mark.parametrize(
+    ("search", "nbest", "reason"),
+    [
+        (BeamConfig(length_penalty={"kind": "gnmt"}), 1, "it has no length penalty gnmt"),
+        (BeamConfig(stop="exact"), 1, "it stops only by stop: enough"),
+        (BeamConfig(size=4, groups=2), 1, "it has no groups of beams"),
+        (BeamConfig(coverage_penalty=0.2), 1, "coverage_penalty"),
+        (BeamConfig(min_length=1), 1, "no_repeat_ngram there"),
+        (BeamConfig(min_factor=0.5), 1, "no_repeat_ngram there"),
+        (BeamConfig(no_repeat_ngram=3), 1, "no_repeat_ngram there"),
+        (BeamConfig(size=4), 5, "a beam of size 4 cannot give 5 hypotheses"),
+        (GreedyConfig(), 2, "greedy search gives one output, not 2"),
+    ],
+    ids=str,
+)
+def test_what_it_cannot_do_is_named(
+    engines: Callable[..., Pair], search: SearchConfig, nbest: int, reason: str
+) -> None:
+    _, theirs = engines()
+    wanted = request(search, 1, nbest)
+    assert reason in (theirs.refuses(wanted) or "")
+    with pytest.raises(UsageError, match="CTranslate2 cannot decode so: .*; use the engine torch"):
+        theirs.decode(random_sources(1), wanted)
+
+
+def test_other_kinds_of_search_are_refused_by_name() -> None:
+    others = set(searches.names()) - {"greedy", "beam"}
+    assert others
+    for kind in others:
+        assert reasons_against_search(searches[kind]()) == [f"it has no search kind {kind}"]
+    two = BeamConfig(stop="exact", coverage_penalty=0.1)
+    assert len(reasons_against_search(two)) == 2
+
+
+def test_words_that_must_or_must_not_be_there_are_refused(engines: Callable[..., Pair]) -> None:
+    _, theirs = engines()
+    for constraints in (Constraints(prefix=[7]), Constraints(forbidden=[[7]]), Constraints(required=[[7]])):
+        wanted = DecodeRequest(GreedyConfig(), 1, [Constraints(), constraints])
+        assert theirs.refuses(wanted) == "it takes no prefix, forbidden or required words"
+
+
+def test_a_damaged_or_wrong_folder_is_refused(tmp_path: Path) -> None:
+    saved = decided_model()
+    save_model(tmp_path / "model", saved)
+    with pytest.raises(CorruptFolder, match="was not exported for CTranslate2"):
+        CTranslate2Engine(tmp_path / "model")
+    export_ctranslate2(saved, tmp_path / "fast")
+    weights = tmp_path / "fast" / "model.bin"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(CorruptFolder, match=r"model\.bin: has changed"):
+        CTranslate2Engine(tmp_path / "fast")
+
+
+def test_a_model_that_says_nan(tmp_path: Path) -> None:
+    saved = decided_model()
+    with torch.no_grad():
+        saved.model.head.weight.fill_(torch.nan)
+    _, theirs = both(saved, tmp_path / "fast")
+    with pytest.raises(QkvError, match="not a number"):
+        theirs.decode(random_sources(2), request(BeamConfig(), 2))

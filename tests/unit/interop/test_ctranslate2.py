@@ -1,0 +1,187 @@
+"""A model written for CTranslate2 is the same model; what it cannot hold is refused by name."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+
+from qkv.errors import QkvError, UsageError
+from qkv.files import sha256_of, verify_folder
+from qkv.interop.ctranslate2 import QUANTIZATIONS, export_ctranslate2, reasons_against, vocabulary
+from qkv.layers.feed_forward import feed_forwards
+from qkv.layers.positions import positions
+from qkv.layers.residual import PreNormConfig, residuals
+from qkv.models.config import ModelConfig
+from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
+from qkv.models.weights import named_weights
+from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
+from tests.support.exported import decided_model, padded_ids, random_sources
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"residual": {"kind": "pre"}},
+    {"positions": {"kind": "learned", "max_length": 50}},
+    {"feed_forward": {"kind": "gelu"}},
+    {"feed_forward": {"kind": "swiglu"}, "residual": {"kind": "pre"}},
+    {"share_embeddings": "target"},
+    {"share_embeddings": "none"},
+    {"share_layers": True},
+    {"encoder_layers": 3, "decoder_layers": 1, "num_heads": 4},
+    {"tgt_words": 57},
+    {"tgt_words": 57, "share_embeddings": "none", "residual": {"kind": "pre"}},
+]
+
+
+def random_targets(saved: SavedModel, count: int) -> list[list[int]]:
+    source = random.Random(1)
+    return [[source.randrange(5, len(saved.tokenizers.tgt)) for _ in range(source.randint(0, 14))] for _ in range(count)]
+
+
+def their_scores(folder: Path, saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[int]]) -> list[Any]:
+    names = vocabulary(saved.tokenizers.src), vocabulary(saved.tokenizers.tgt)
+    sides = ([[own[i] for i in ids] for ids in side] for own, side in zip(names, (src, tgt), strict=True))
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    return [result.log_probs for result in translator.score_batch(*sides, max_input_length=0)]
+
+
+@torch.no_grad()
+def our_scores(saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[int]]) -> list[list[float]]:
+    """log p of each target token and END, over what may be output."""
+    ids, keep = padded_ids(src)
+    tgt_in, _ = padded_ids([[SPECIAL.bos, *own] for own in tgt])
+    log_probs = saved.model.head.log_probs(saved.model(ids, keep, tgt_in))
+    log_probs[..., [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
+    log_probs = log_probs.log_softmax(dim=-1)
+    ends = [[*own, SPECIAL.eos] for own in tgt]
+    return [log_probs[row, range(len(own)), own].tolist() for row, own in enumerate(ends)]
+
+
+def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
+    return max(abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
+
+
+@pytest.mark.parametrize("changes", KINDS, ids=str)
+def test_every_kind_has_the_same_log_probabilities(changes: dict[str, Any], tmp_path: Path) -> None:
+    saved = decided_model(**changes)
+    src, tgt = random_sources(30), random_targets(saved, 30)
+    export_ctranslate2(saved, tmp_path / "fast")
+    assert largest_difference(our_scores(saved, src, tgt), their_scores(tmp_path / "fast", saved, src, tgt)) < 1e-4
+
+
+def test_every_registered_kind_is_exported_or_refused() -> None:
+    """A new kind must be looked at: it is refused until the export knows it."""
+    for part, kinds in (("residual", residuals), ("positions", positions), ("feed_forward", feed_forwards)):
+        covered = {changes[part]["kind"] for changes in KINDS if part in changes}
+        for kind in kinds.names():
+            config = config_of(ModelConfig.model_validate({part: {"kind": kind}}))
+            default = ModelConfig().model_dump()[part]["kind"]
+            assert reasons_against(config) or kind in covered | {default}, f"{part} {kind} is exported without a test"
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+def test_every_quantization_is_close(quantization: str, tmp_path: Path) -> None:
+    saved = decided_model()
+    src, tgt = random_sources(20), random_targets(saved, 20)
+    export_ctranslate2(saved, tmp_path / "fast", quantization)
+    found = largest_difference(our_scores(saved, src, tgt), their_scores(tmp_path / "fast", saved, src, tgt))
+    assert found < (1e-4 if quantization == "float32" else 2.0)
+    assert json.loads((tmp_path / "fast" / "manifest.json").read_text())["quantization"] == quantization
+
+
+def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:
+    """Quantization scales the tensors that it is given in place: they must not be the model's."""
+    saved = decided_model()
+    save_model(tmp_path / "model", saved)
+    files = {path: sha256_of(path) for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    weights = {name: weight.clone() for name, weight in named_weights(saved.model).items()}
+    loaded = load_model(tmp_path / "model")
+    for quantization in (None, "int8", "int16", "float16"):
+        export_ctranslate2(loaded, tmp_path / "fast", quantization)
+    assert {path: sha256_of(path) for path in (tmp_path / "model").rglob("*") if path.is_file()} == files
+    after = named_weights(loaded.model)
+    assert after.keys() == weights.keys()
+    assert all(torch.equal(after[name], weight) for name, weight in weights.items())
+
+
+def test_the_folder_is_sealed_and_has_all_that_the_model_needs(tmp_path: Path) -> None:
+    saved = decided_model(tgt_words=57)
+    export_ctranslate2(saved, tmp_path / "fast", "int8")
+    assert verify_folder(tmp_path / "fast")["what"] == "ctranslate2"
+    pair = load_tokenizers(tmp_path / "fast" / "tokenizer")
+    assert (len(pair.src), len(pair.tgt)) == (45, 62)
+    export_ctranslate2(saved, tmp_path / "fast")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fast"]
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = decided_model()
+    export_ctranslate2(saved, tmp_path / "fast")
+    before = verify_folder(tmp_path / "fast")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(saved.config.text), "save", full)
+    with pytest.raises(QkvError, match="No space left on device.; nothing there was changed"):
+        export_ctranslate2(saved, tmp_path / "fast")
+    assert verify_folder(tmp_path / "fast") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fast"]
+
+
+class RezeroConfig(PreNormConfig):
+    kind: Literal["rezero"] = "rezero"  # type: ignore[assignment]
+
+
+class WindowedModelConfig(ModelConfig):
+    attention: str = "full"
+
+
+def config_of(model: ModelConfig) -> SavedConfig:
+    return SavedConfig.model_construct(model=model, text=decided_model().config.text)
+
+
+def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
+    unknown = WindowedModelConfig(attention="window").model_copy(update={"residual": RezeroConfig()})
+    config = config_of(unknown)
+    assert reasons_against(config) == [
+        "CTranslate2 has no form of model.residual.kind rezero",
+        "the export to CTranslate2 does not know model.attention",
+    ]
+    assert reasons_against(config_of(WindowedModelConfig())) == []
+    saved = decided_model()
+    with pytest.raises(UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose one of int8"):
+        export_ctranslate2(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "fast", "int3")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_are_unique_and_in_the_order_of_the_ids() -> None:
+    texts = ["<pad> <s> </s> <mask> a▁b ▁ a b é \x00 #"] * 3
+    tokenizers: list[Tokenizer] = [
+        BytePairConfig(vocab_size=300).train(texts),
+        SentencePieceConfig(vocab_size=290).train(texts),
+        Looks(["a", "a", "<pad>", "a#6", "</s>"]),  # type: ignore[list-item]
+    ]
+    for tokenizer in tokenizers:
+        names = vocabulary(tokenizer)
+        assert len(set(names)) == len(names) == len(tokenizer)
+        assert names[:5] == ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    assert vocabulary(tokenizers[2])[5:] == ["a", "a#6", "<pad>#7", "a#6#8", "</s>#9"]
+
+
+class Looks:
+    """A tokenizer of which only the looks of the pieces matter."""
+
+    def __init__(self, pieces: list[str]) -> None:
+        self.pieces = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", *pieces]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self.pieces[i] for i in ids]
