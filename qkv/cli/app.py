@@ -6,7 +6,7 @@ import traceback
 
 import typer
 
-from qkv.cli import average, compare, config, data, demo, evaluate, export, score, tokenizer, train, translate
+from qkv.cli import average, compare, config, data, demo, evaluate, export, score, show, tokenizer, train, translate
 from qkv.errors import QkvError
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ app.command("compare")(compare.compare)
 app.command("average")(average.average)
 app.command("export")(export.export)
 app.command("demo")(demo.demo)
+app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")

@@ -113,7 +113,7 @@ class Group:
         return [partial.total for partial in self.live] + [-np.inf] * (self.judge.width - len(self.live))
 
     def advance(self, candidates: Sequence[Candidate], attention: Tensor | None) -> list[Kept]:
-        """Take the best candidates, best first; attention [K, S]. If there are none, what lives is cut."""
+        """Take the best candidates, best first; attention [K, S]."""
         if not candidates:
             self.cut()
             return []
@@ -139,9 +139,10 @@ class Group:
         return kept
 
     def cut(self) -> None:
-        """All that lives is finished as it is."""
-        for partial in self.live:
-            self._finish(partial, False)
+        """Nothing may follow: what lives is finished as it is, unless there is something better."""
+        if not self.finished:
+            for partial in self.live:
+                self._finish(partial, False)
         self.live = []
 
     def _finish(self, partial: Partial, ended: bool) -> None:

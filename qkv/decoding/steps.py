@@ -5,7 +5,7 @@ A search sees only `StepFunction`, so one model, an ensemble of several, or a ta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -43,8 +43,11 @@ class StepFunction(Protocol):
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
         """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
-    def step(self, tokens: Tensor, state: StepState) -> tuple[StepOutput, StepState]:
-        """Append the last token of each row [R], the start symbol first, and say what may follow."""
+    def step(self, tokens: Tensor, state: Any) -> tuple[StepOutput, StepState]:
+        """Append the last token of each row [R], the start symbol first, and say what may follow.
+
+        `state` is what `start` or `step` gave; each step function knows its own kind.
+        """
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from qkv.decoding.translation import Translation
 from qkv.decoding.worker import Answer, Setup
 from qkv.errors import QkvError
 
+COMMAND = [sys.executable, "-m", "qkv.decoding.worker"]
 AHEAD = 2
 """Chunks that are read ahead for each worker, so that none has to wait."""
 
@@ -26,7 +27,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipes close.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "qkv.decoding.worker"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -95,5 +95,8 @@ def compare_outputs(
         unit=unit,
         by_length=[(group, {name: group_scores(metrics, rows[name], group) for name in names}) for group in groups],
         ranked_by=ranked_by,
-        each={name: each_score(ranked_by, outputs, test.references) for name, outputs in systems.items()},
+        each={
+            name: each_score(ranked_by, metrics, rows[name], outputs, test.references)
+            for name, outputs in systems.items()
+        },
     )

@@ -91,7 +91,7 @@ def evaluate_outputs(
         by_length=[ScoredGroup(group, group_scores(metrics, rows, group)) for group in groups],
         by_frequency=[] if frequencies is None else word_groups(outputs, test.references, frequencies),
         ranked_by=ranked_by,
-        each=each_score(ranked_by, outputs, test.references),
+        each=each_score(ranked_by, metrics, rows, outputs, test.references),
         remarks=remarks_on(outputs),
     )
 
@@ -123,5 +123,10 @@ def ranking_metric(metrics: Sequence[Metric]) -> Metric:
     return METRICS["per" if {metric.name for metric in metrics} <= OF_ERRORS else "chrf"]
 
 
-def each_score(metric: Metric, outputs: Sequence[str], references: References) -> list[float]:
-    return [metric.from_total(row) for row in metric.counts(outputs, references)]
+def each_score(
+    metric: Metric, metrics: Sequence[Metric], rows: Sequence[Counts], outputs: Sequence[str], references: References
+) -> list[float]:
+    """The score of every single output; its counts are taken from `rows` if it is one of `metrics`."""
+    known = {other.name: counts for other, counts in zip(metrics, rows, strict=True)}
+    counts = known[metric.name] if metric.name in known else metric.counts(outputs, references)
+    return [metric.from_total(row) for row in counts]

@@ -26,7 +26,7 @@ class MarkedOutput:
 class Example:
     """One question with everything that is known about it."""
 
-    line: int
+    number: int
     source: str | None
     outputs: list[MarkedOutput]
     reference: list[Piece]
@@ -45,7 +45,7 @@ class Section:
 def evaluation_report(found: Evaluation, title: str, examples: int = EXAMPLES) -> str:
     """The worst and the best outputs, after the tables and plots."""
     order = found.worst_first
-    systems, each = {"output": found.outputs}, {"output": found.each}
+    systems, each = {"output": found.outputs}, {found.ranked_by.title: found.each}
     named = [("Worst outputs", order[:examples]), ("Best outputs", order[::-1][:examples])]
     charts = [
         bar_chart(
@@ -89,13 +89,13 @@ def _example(
     marks = {name: mark(text, closest) for name, text in texts.items()}
     several = len(systems) > 1
     return Example(
-        line=place + 1,
+        number=place + 1,
         source=None if found.test.sources is None else found.test.sources[place],
         outputs=[MarkedOutput(name, marked.output) for name, marked in marks.items()],
         # Two systems miss different words of it: with several, the reference stays unmarked.
         reference=[Piece(closest, True)] if several else next(iter(marks.values())).reference,
         other_references=[answer for answer in dict.fromkeys(answers) if answer != closest],
-        scores=[(f"{name}: " if several else "") + f"{scores[place]:.1f}" for name, scores in each.items()],
+        scores=[f"{name} {scores[place]:.1f}" for name, scores in each.items()],
     )
 
 

@@ -59,7 +59,8 @@ def grow_tree(saved: SavedModel, text: str, search: BeamConfig) -> tuple[list[No
     best = search.run(ModelSteps(saved.model, attention), task, lambda _, kept: steps.append(kept))[0][0]
     wanted = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens
     root = Node("START", 0.0, None, 0, 0)
-    nodes, beams = [root], {beam: (root, ()) for beam in range(search.size)}
+    nodes = [root]
+    beams: dict[int, tuple[Node, tuple[int, ...]]] = dict.fromkeys(range(search.size), (root, ()))
     for number, kept in enumerate(steps, start=1):
         grown: dict[int, tuple[Node, tuple[int, ...]]] = {}
         for place, each in enumerate(kept):

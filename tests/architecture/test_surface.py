@@ -54,6 +54,7 @@ VERBS = {
     ],
     "export": ["model", "--to", "--out", "--quantization"],
     "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
+    "show beam": ["model", "text", "overrides", "--out"],
     "tokenizer encode": ["folder", "--side"],
     "tokenizer train": ["recipe", "overrides", "--out"],
     "train": ["recipe", "overrides", "--resume"],

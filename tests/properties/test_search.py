@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import torch
@@ -77,6 +78,7 @@ def test_so_it_does_with_real_models(seed: int) -> None:
     (source,) = random_sources(1, seed)
     src = torch.tensor([source])
 
+    @cache
     def log_probs(_: Ids, said: Ids) -> list[float]:
         with torch.no_grad():
             decoded = model(src, torch.ones_like(src, dtype=torch.bool), torch.tensor([[SPECIAL.bos, *said]]))

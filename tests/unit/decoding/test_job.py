@@ -12,8 +12,7 @@ from qkv.decoding.job import Job, open_job
 from qkv.errors import QkvError, UsageError
 from tests.support.faults import Death
 
-PIECES = [b"one\ntwo\n", b"three\n", b"", b"\xc3\xa4\n\n\n", b"last\n"]
-LINES = [2, 1, 0, 3, 1]
+PIECES = [b"one\ntwo\n", b"three\n", b"\xc3\xa4\n\n\n", b"last\n"]
 WHOLE = b"".join(PIECES)
 IDENTITY = {"input": "abc", "model": ["def"]}
 
@@ -21,8 +20,9 @@ IDENTITY = {"input": "abc", "model": ["def"]}
 def rest_of(job: Job) -> Iterator[tuple[bytes, int]]:
     """The pieces that are not done yet."""
     before = 0
-    for piece, lines in zip(PIECES, LINES, strict=True):
-        if before >= job.lines and (lines or before > job.lines or not job.lines):
+    for piece in PIECES:
+        lines = piece.count(b"\n")
+        if before >= job.lines:
             yield piece, lines
         before += lines
 
@@ -107,7 +107,7 @@ def test_a_torn_end_of_the_journal_does_not_count(torn: bytes, tmp_path: Path) -
 
 def test_what_was_not_committed_is_written_again(tmp_path: Path) -> None:
     with open_job(tmp_path / "out", IDENTITY) as job:
-        job.commit(PIECES[0], LINES[0])
+        job.commit(PIECES[0], 2)
         job.file.write(b"lost")
     with open_job(tmp_path / "out", IDENTITY) as job:
         assert job.lines == 2

@@ -1,13 +1,24 @@
 """Scores against brute force and against sacreBLEU's own calls."""
 
+import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import get_args
 
+import numpy as np
 import pytest
 import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
-from qkv.evaluation.metrics import METRICS, edit_distance, group_by_source
+from qkv.errors import UsageError
+from qkv.evaluation.error_rates import edit_distance
+from qkv.evaluation.metric import Metric, References
+from qkv.evaluation.metrics import HIGHER_IS_BETTER, METRICS, MetricName, choose_metrics, group_by_source
+from qkv.evaluation.sacre import TokenizedBleu
 
 OUTPUTS = [
     "the cat sat on the mat .",
@@ -27,6 +38,13 @@ SEVERAL = [
     ["two men ride bikes"],
     ["a woman is reading a book in the park", "a book is read"],
 ]
+ALL = choose_metrics(get_args(MetricName), "en")
+SACRE = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
+
+
+def streams(references: References) -> list[list[str | None]]:
+    most = max(map(len, references))
+    return [[answers[i] if i < len(answers) else None for answers in references] for i in range(most)]
 
 
 def brute_force(a: Sequence[str], b: Sequence[str]) -> int:
@@ -62,11 +80,21 @@ def test_the_distance_compares_tokens_and_not_letters() -> None:
 
 
 def test_token_errors_are_counted_to_the_closest_answer() -> None:
-    """2 edits to an answer of 4 tokens, 0 to one of 2: 2 / 6; a far answer beside a close one changes nothing."""
+    """3 edits to an answer of 4 tokens, 0 to one of 2: 3 / 6; a far answer beside a close one changes nothing."""
     outputs = ["a b c", "x y"]
     assert METRICS["per"].score(outputs, [["a c d e", "q q q q q"], ["z", "x y"]]) == pytest.approx(100 * 3 / 6)
     assert METRICS["per"].score(["a b"], [["a c"]]) == 50
     assert METRICS["per"].score(["a b"], [["a c", "a b d"]]) == pytest.approx(50)
+
+
+def test_pronunciations_worked_out_by_hand() -> None:
+    """tomato: right by its second answer. read: 1 of 3 wrong. colonel: closest is 2 edits of 5. PER 3 / (6 + 3 + 5)."""
+    outputs = ["T AH M AA T OW", "R AY D", "K AA L AH N EH L"]
+    answers = [["T AH M EY T OW", "T AH M AA T OW"], ["R EH D", "R IY D"], ["K ER N AH L", "K AA L AH L"]]
+    assert METRICS["wer"].score(outputs, answers) == pytest.approx(100 * 2 / 3)
+    assert METRICS["accuracy"].score(outputs, answers) == pytest.approx(100 / 3)
+    assert METRICS["per"].score(outputs, answers) == pytest.approx(100 * 3 / 14)
+    assert METRICS["per"].counts(outputs, answers).tolist() == [[0, 6], [1, 3], [2, 5]]
 
 
 def test_errors_are_summed_before_they_are_divided() -> None:
@@ -82,28 +110,36 @@ def test_token_errors_may_exceed_a_hundred() -> None:
 
 
 def test_a_word_is_right_if_it_equals_one_of_its_answers() -> None:
-    outputs, answers = ["a b", "c", "d", "e"], [["x", "a b"], ["c"], ["D"], ["e ", "f"]]
+    outputs, answers = ["a b", "c", "d", "e"], [["x", "a b"], ["c"], ["D"], ["e.", "f"]]
     assert METRICS["wer"].score(outputs, answers) == 50
     assert METRICS["accuracy"].score(outputs, answers) == 50
     assert METRICS["wer"].score(["c"], [["c"]]) == 0
     assert METRICS["wer"].score(["a b", "c", "d"], answers[:3]) == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize("name", ["bleu", "chrf"])
-def test_one_reference_is_sacrebleu(name: str) -> None:
-    call = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf}[name]
-    wanted = call(OUTPUTS, [[answers[0] for answers in ONE]]).score
-    assert METRICS[name].score(OUTPUTS, ONE) == wanted
-    assert 10 < wanted < 90
+@pytest.mark.parametrize("name", ["accuracy", "wer", "per"])
+def test_how_a_letter_was_typed_is_no_error(name: str) -> None:
+    """One character or a letter with a combining accent; spaces around tokens."""
+    right = 100.0 if name == "accuracy" else 0.0
+    assert METRICS[name].score(["cafe\u0301  au lait "], [["caf\u00e9 au lait"]]) == right
+    assert METRICS[name].score(["cafe au lait"], [["caf\u00e9 au lait"]]) != right
 
 
-@pytest.mark.parametrize("name", ["bleu", "chrf"])
-def test_different_numbers_of_references_are_sacrebleu(name: str) -> None:
-    """Missing references are None to sacreBLEU; the order of an output's answers does not matter."""
-    call = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf}[name]
-    streams = [[answers[i] if i < len(answers) else None for answers in SEVERAL] for i in range(3)]
+@pytest.mark.parametrize("name", SACRE)
+@pytest.mark.parametrize("references", [ONE, SEVERAL], ids=["one", "several"])
+def test_score_and_signature_are_sacrebleu(name: str, references: list[list[str]]) -> None:
+    """Also where outputs have different numbers of references, which are None to sacreBLEU."""
+    scorer = SACRE[name]()
+    wanted = scorer.corpus_score(OUTPUTS, streams(references))
+    assert METRICS[name].score(OUTPUTS, references) == wanted.score
+    assert METRICS[name].signature(references) == str(scorer.get_signature())
+    assert ("nrefs:1" if references is ONE else "nrefs:var") in METRICS[name].signature(references)
+    assert 10 < wanted.score < 90
+
+
+@pytest.mark.parametrize("name", SACRE)
+def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
     found = METRICS[name].score(OUTPUTS, SEVERAL)
-    assert found == call(OUTPUTS, streams).score
     assert found == METRICS[name].score(OUTPUTS, [answers[::-1] for answers in SEVERAL])
     assert found != METRICS[name].score(OUTPUTS, [answers[:1] for answers in SEVERAL])
 
@@ -113,21 +149,92 @@ def test_bleu_is_of_the_corpus_and_not_a_mean() -> None:
     assert abs(METRICS["bleu"].score(OUTPUTS, ONE) - sum(alone) / len(alone)) > 1
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_the_right_answers_score_best(name: str) -> None:
-    metric = METRICS[name]
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_the_right_answers_score_best(metric: Metric) -> None:
     right, wrong = metric.score([answers[-1] for answers in SEVERAL], SEVERAL), metric.score(OUTPUTS, SEVERAL)
     assert right == pytest.approx(100.0 if metric.higher_is_better else 0.0)
     assert metric.better(right, wrong)
     assert not metric.better(wrong, right)
     assert not metric.better(right, right)
-    assert metric.name == name
+    assert (metric.name in HIGHER_IS_BETTER) == metric.higher_is_better
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_counts_of_parts_add_up(metric: Metric) -> None:
+    """Row by row, whatever outputs stand beside it: what groups, resampling and significance rest on."""
+    together = metric.counts(OUTPUTS, SEVERAL)
+    alone = [metric.counts([output], [answers])[0] for output, answers in zip(OUTPUTS, SEVERAL, strict=True)]
+    assert np.array_equal(together, alone)
+    assert metric.from_total(together[:2].sum(axis=0)) == metric.score(OUTPUTS[:2], SEVERAL[:2])
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_empty_texts_have_a_score(metric: Metric) -> None:
+    assert math.isfinite(metric.score(["", "a"], [["", "x"], [""]]))
+    assert metric.score(["", ""], [["a b c d"], ["e f g h"]]) == (0 if metric.higher_is_better else 100)
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_every_metric_says_what_it_is(metric: Metric) -> None:
+    assert metric.title
+    assert metric.about
+    assert "nrefs:var|" in metric.signature(SEVERAL)
+    assert "version:" in metric.signature(SEVERAL)
 
 
 @pytest.mark.parametrize("name", ["accuracy", "wer", "per"])
 def test_as_many_answers_as_outputs(name: str) -> None:
     with pytest.raises(ValueError, match="zip"):
         METRICS[name].score(["a", "b"], [["a"]])
+
+
+def multi_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU of the paper, without smoothing: exp(mean log precision) x exp(1 - r / c) if too short."""
+    matched, total = [0] * 4, [0] * 4
+    for output, reference in zip(outputs, references, strict=True):
+        a, b = output.split(), reference.split()
+        for n in range(4):
+            mine, theirs = (Counter(tuple(w[i : i + n + 1]) for i in range(len(w) - n)) for w in (a, b))
+            matched[n] += (mine & theirs).total()
+            total[n] += mine.total()
+    if not all(matched):
+        return 0.0
+    size, wanted = (sum(len(text.split()) for text in texts) for texts in (outputs, references))
+    precision = math.exp(sum(math.log(m / t) for m, t in zip(matched, total, strict=True)) / 4)
+    return 100 * precision * math.exp(min(0.0, 1 - wanted / size))
+
+
+def test_tokenized_bleu_is_multi_bleu_of_moses_tokens() -> None:
+    metric = TokenizedBleu("de")
+    outputs = ['Ein Mann sagt: "Hallo, Welt!"', "Der 10-jährige Junge (links) läuft z. B. heim."]
+    references = ['Der Mann sagt: „Hallo, Welt!"', "Der 10-jährige Junge (links) rennt z. B. nach Hause."]
+    assert metric.tokenize(outputs[1]) == "der 10-jährige junge ( links ) läuft z. b. heim ."
+    wanted = multi_bleu(list(map(metric.tokenize, outputs)), list(map(metric.tokenize, references)))
+    assert 20 < wanted < 90
+    assert metric.score(outputs, [[reference] for reference in references]) == pytest.approx(wanted)
+    assert metric.score(["ganz anders"], [["a b c d"]]) == multi_bleu(["ganz anders"], ["a b c d"]) == 0
+    assert metric.score(["Ein Mann schläft ."], [["ein mann schläft."]]) == pytest.approx(100)
+    unsmoothed = metric.score(["ein mann schläft dort"], [["ein mann schläft hier"]])
+    assert unsmoothed == 0 < sacrebleu.corpus_bleu(["ein mann schläft dort"], [["ein mann schläft hier"]]).score
+
+
+def test_the_signature_of_tokenized_bleu_names_every_choice() -> None:
+    signature = TokenizedBleu("de").signature(ONE)
+    for choice in ("nrefs:1", "case:lc", "norm:moses-de", "tok:moses-de", "hyphens:kept", "order:case,norm,tok"):
+        assert f"{choice}|" in signature
+    assert "smooth:none|" in signature
+    assert "sacremoses:" in signature
+
+
+def test_metrics_are_chosen_by_name() -> None:
+    assert [metric.name for metric in choose_metrics(["per", "bleu", "per"])] == ["per", "bleu"]
+    assert {metric.name for metric in ALL} == set(get_args(MetricName))
+    with pytest.raises(UsageError, match="no metric 'blue'; choose from bleu, chrf, ter"):
+        choose_metrics(["blue"])
+    with pytest.raises(UsageError, match="bleu_tok_lc goes by the rules of a language"):
+        choose_metrics(["bleu_tok_lc"])
+    with pytest.raises(UsageError, match="no rules for the language 'german'; give one of .* de, "):
+        choose_metrics(["bleu_tok_lc"], "german")
 
 
 def test_sources_are_grouped_with_all_of_their_answers() -> None:

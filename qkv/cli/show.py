@@ -1,0 +1,39 @@
+"""qkv show"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
+
+
+@app.callback()
+def _pictures() -> None:
+    """Keeps `beam` a word of its own while it is the only picture."""
+
+
+@app.command("beam")
+def beam(
+    model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
+    text: Annotated[str, typer.Argument(help="The source text.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=3.")] = None,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("beam.svg"),
+) -> None:
+    """Draw the tree that a beam search grows for a text; prints the text that won."""
+    from qkv.decoding.beam import BeamConfig
+    from qkv.decoding.settings import translation_config
+    from qkv.errors import UsageError
+    from qkv.files import write_atomic
+    from qkv.models.folder import load_model
+    from qkv.models.locate import locate_model
+    from qkv.visual.beam_tree import draw_tree, grow_tree
+
+    search = translation_config(overrides or []).search
+    if not isinstance(search, BeamConfig):
+        raise UsageError("the picture shows a beam search, not another one; leave search.kind out")
+    saved = load_model(locate_model(model))
+    nodes, best = grow_tree(saved, text, search)
+    write_atomic(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
+    print(saved.tokenizers.tgt.decode(best.tokens))
+    typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)

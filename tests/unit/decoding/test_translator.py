@@ -1,0 +1,319 @@
+"""Texts in, translations out, in their order: whatever the batches, the chunks and the processes."""
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.decoding import team, translator
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.texts import Wishes
+from qkv.decoding.translation import Translation
+from qkv.decoding.translator import Translator
+from qkv.decoding.worker import Setup
+from qkv.errors import QkvError, UsageError
+from qkv.models.folder import SavedModel
+from tests.support.small import WORDS
+from tests.support.speaker import endless, save_speaker, sentences, speaker
+
+SHORT: dict[str, Any] = {"max_factor": 1.0, "max_extra": 2}
+
+
+def torch_translator(saved: SavedModel | Path | None = None, **settings: Any) -> Translator:
+    return Translator(saved or speaker(), "torch", **{"search": GreedyConfig(**SHORT), **settings})
+
+
+def texts(found: list[Translation]) -> list[str]:
+    return [translation.text for translation in found]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_speaker(tmp_path_factory.mktemp("models") / "one")
+
+
+def assert_same(some: list[Translation], others: list[Translation]) -> None:
+    """Equal texts, and scores up to rounding."""
+    assert texts(some) == texts(others)
+    for one, other in zip(some, others, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        assert one.token_scores == pytest.approx(other.token_scores, abs=1e-5)
+
+
+@pytest.mark.parametrize(("search", "count"), [(GreedyConfig(**SHORT), 1000), (BeamConfig(size=3, **SHORT), 100)])
+def test_a_sentence_does_not_depend_on_its_batch(search: Any, count: int) -> None:
+    """Alone, in batches of several sizes, and in another order."""
+    model, given = speaker(), sentences(count)
+    alone = [found for text in given for found in torch_translator(model, search=search).translate([text])]
+    assert len({found.text for found in alone}) > 20
+    order = random.Random(1).sample(range(count), count)
+    for batch_tokens in (60, 700, 10**6):
+        translate = torch_translator(model, search=search, batch_tokens=batch_tokens).translate
+        assert_same(translate(given), alone)
+        assert_same(translate([given[i] for i in order]), [alone[i] for i in order])
+
+
+def test_the_limit_is_that_of_the_text_and_not_of_its_batch() -> None:
+    """2 |source| + 10 tokens, END included in the source's length; and the output says that it was cut."""
+    given = ["aa", "aa ab ac ba bb bc"]
+    found = torch_translator(endless(), search=GreedyConfig()).translate(given)
+    assert [len(one.tokens) for one in found] == [14, 24]
+    assert all(one.truncated and one.out_cut and not one.src_cut for one in found)
+    assert [len(one.token_scores) for one in found] == [14, 24]
+
+
+@pytest.mark.parametrize("search", [GreedyConfig(**SHORT), BeamConfig(**SHORT)])
+def test_an_empty_text_has_an_empty_translation(search: Any) -> None:
+    found = torch_translator(search=search).translate(["", "aa", " \t ", "ab"], alignment=True)
+    assert found[0] == found[2] == Translation("", 0.0, [], [], [], alignment=[])
+    assert not found[0].truncated
+    assert found[1].tokens
+    assert torch_translator().translate([]) == []
+
+
+def test_only_unknown_words() -> None:
+    found = torch_translator().translate(["zz </s> <pad>", "zz zz zz", "<s>"])
+    assert found[0].text == found[1].text
+    assert found[0].src_tokens == ["<unk>", "<unk>", "<unk>", "</s>"]
+
+
+def test_a_source_that_is_too_long_is_cut_and_says_so() -> None:
+    long, short = " ".join(WORDS), " ".join(WORDS[:4])
+    found = torch_translator(max_src_tokens=5).translate([long, short, WORDS[0]])
+    assert [one.src_cut for one in found] == [True, False, False]
+    assert [one.truncated for one in found] == [True, False, False]
+    assert found[0].src_tokens == found[1].src_tokens == [*WORDS[:4], "</s>"]
+    assert found[0].text == found[1].text
+
+
+def test_learned_positions_are_a_limit() -> None:
+    model = speaker(positions={"kind": "learned", "max_length": 6})
+    found = torch_translator(model, max_src_tokens=None, search=GreedyConfig()).translate([" ".join(WORDS), "aa"])
+    assert [one.src_cut for one in found] == [True, False]
+    assert len(found[0].src_tokens) == 6
+    assert all(len(one.tokens) <= 6 for one in found)
+
+
+def test_ten_thousand_tokens() -> None:
+    """By default the first 1,024 are read; without a limit all of them are."""
+    text = " ".join(random.Random(0).choices(WORDS, k=10_000))
+    search = GreedyConfig(max_length=3)
+    cut, whole = (torch_translator(max_src_tokens=limit, search=search).translate([text])[0] for limit in (1024, None))
+    assert (len(cut.src_tokens), cut.src_cut) == (1024, True)
+    assert (len(whole.src_tokens), whole.src_cut) == (10_001, False)
+
+
+def test_nbest_alternatives_and_alignment() -> None:
+    given = sentences(5)
+    found = torch_translator(search=BeamConfig(size=4, **SHORT)).translate(given, nbest=3, alignment=True)
+    for one in found:
+        each = [one, *one.alternatives]
+        assert len({other.text for other in each}) == 3
+        assert [other.score for other in each] == sorted((other.score for other in each), reverse=True)
+        for other in each:
+            assert other.alternatives == [] or other is one
+            assert other.alignment is not None
+            assert len(other.alignment) == len(other.tokens)
+            for row in other.alignment:
+                assert len(row) == len(one.src_tokens)
+                assert sum(row) == pytest.approx(1, abs=1e-4)
+    assert all(one.alignment is None for one in torch_translator().translate(given))
+
+
+def test_alignment_is_not_that_of_the_padding() -> None:
+    """The weights of a short sentence are the same beside a long one."""
+    alone = torch_translator().translate(["aa ab"], alignment=True)[0]
+    beside = torch_translator().translate(["aa ab", " ".join(WORDS)], alignment=True)[0]
+    assert alone.alignment
+    assert torch.allclose(torch.tensor(alone.alignment), torch.tensor(beside.alignment), atol=1e-5)
+
+
+def test_a_search_that_ranks_by_attention_gets_it() -> None:
+    found = torch_translator(search=BeamConfig(coverage_penalty=0.5, **SHORT)).translate(sentences(3))
+    assert all(one.alignment is None for one in found)
+
+
+def test_prefixes_forbidden_and_required_words() -> None:
+    given = sentences(6)
+    search = BeamConfig(size=4)
+    prefixes = ["", "cc", "cc ba", "", "aa", ""]
+    found = torch_translator(search=search).translate(given, prefixes=prefixes)
+    assert all(one.text.startswith(prefix) for one, prefix in zip(found, prefixes, strict=True))
+    usual = torch_translator(search=search).translate(given)
+    assert texts(found)[0] == usual[0].text
+    word = next(one.tokens[0] for one in usual if one.tokens)
+    assert all(word not in one.tokens for one in torch_translator(search=search).translate(given, forbidden=[word]))
+    required = [[], ["cb ca"], ["aa"], [], [], []]
+    found = torch_translator(search=search).translate(given, required=required)
+    assert "cb ca" in found[1].text
+    assert "aa" in found[2].tokens
+    with pytest.raises(ValueError, match="shorter"):
+        torch_translator().translate(given, prefixes=["aa"])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_is_off_and_everything_is_left_as_it_was(training: bool) -> None:
+    saved = speaker(dropout=0.9)
+    saved.model.train(training)
+    threads, random_state = torch.get_num_threads(), torch.get_rng_state()
+    first, second = (torch_translator(saved).translate(sentences(8)) for _ in range(2))
+    assert first == second
+    assert saved.model.training is training
+    assert torch.is_grad_enabled()
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+def test_the_mode_comes_back_after_an_interruption() -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    saved = speaker()
+    saved.model.train()
+    with pytest.raises(KeyboardInterrupt):
+        torch_translator(saved).translate(sentences(8), progress=stop)
+    assert saved.model.training
+
+
+def test_progress_counts_texts_up_to_all_of_them() -> None:
+    seen: list[tuple[int, int]] = []
+    given = [*sentences(8), ""]
+    torch_translator(batch_tokens=20).translate(given, progress=lambda done, total: seen.append((done, total)))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert len({done for done, _ in seen}) > 2
+    assert seen[-1] == (9, 9)
+    assert {total for _, total in seen} == {9}
+
+
+def test_a_stream_is_read_a_piece_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same translations as of the list; never much more is read than was given away."""
+    monkeypatch.setattr(translator, "CHUNK", 8)
+    given, read = sentences(50), 0
+
+    def lines() -> Iterator[str]:
+        nonlocal read
+        for line in given:
+            read += 1
+            yield line
+
+    found = []
+    for one in torch_translator(folder, workers=1).stream(lines(), nbest=1):
+        found.append(one)
+        assert read <= len(found) + 2 * 8
+    assert_same(found, torch_translator().translate(given))
+    assert list(torch_translator(folder).stream([])) == []
+
+
+def test_several_processes_give_the_same_as_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, scores and alignments included."""
+    monkeypatch.setattr(translator, "CHUNK", 8)
+    monkeypatch.setattr(translator, "PATIENCE", -1.0)
+    given = sentences(40)
+    prefixes = [["", "aa"][place % 2] for place in range(40)]
+    one, two = (
+        torch_translator(folder, workers=workers).translate(given, alignment=True, prefixes=prefixes)
+        for workers in (1, 2)
+    )
+    assert one == two
+    assert len(one) == 40
+
+
+def fake_workers(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(translator, "CHUNK", 2)
+    monkeypatch.setattr(translator, "PATIENCE", -1.0)
+    monkeypatch.setattr(team, "COMMAND", [sys.executable, "-S", "-c", program])
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("raise SystemExit(3)", "a worker process ended with code 3"),
+        ("import os; os.kill(os.getpid(), 9)", "a worker process was killed by SIGKILL"),
+        ("import sys; sys.stdout.write('x'); sys.stdout.flush(); sys.stdin.buffer.read()", "worker process"),
+    ],
+)
+def test_a_dead_worker_is_one_sentence(
+    program: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_workers(monkeypatch, program)
+    with pytest.raises(QkvError, match=words):
+        torch_translator(folder, workers=2).translate(sentences(9))
+
+
+def test_an_error_in_a_worker_is_told_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        f"import sys; sys.path[:0] = {sys.path}\n"
+        "import pickle\nfrom qkv.errors import DataError\n"
+        "pickle.dump(DataError('line 7 is wrong'), sys.stdout.buffer); sys.stdout.flush(); sys.stdin.buffer.read()"
+    )
+    fake_workers(monkeypatch, program)
+    with pytest.raises(QkvError, match="^line 7 is wrong$"):
+        torch_translator(folder, workers=2).translate(sentences(9))
+
+
+def test_a_worker_refuses_a_model_that_was_replaced(folder: Path) -> None:
+    wanted = torch_translator(folder)
+    setup = Setup([folder], wanted.models.seals, wanted.search, Wishes(), 100, None)
+    assert setup.open()([]) == []
+    with pytest.raises(QkvError, match="was replaced while its workers were starting"):
+        Setup([folder], ["another"], wanted.search, Wishes(), 100, None).open()
+
+
+def test_models_vote(folder: Path, tmp_path: Path) -> None:
+    """Two equal models say what one says; with another one the scores change. Folders, a run and memory are the same."""
+    given = sentences(6)
+    one = torch_translator(folder).translate(given)
+    assert_same(torch_translator([folder, folder]).translate(given), one)
+    other = save_speaker(tmp_path / "run" / "best", seed=4)
+    both = torch_translator([folder, tmp_path / "run"]).translate(given)
+    assert [found.score for found in both] != [found.score for found in one]
+    assert_same(torch_translator([speaker(), speaker(4)]).translate(given), both)
+    assert other.name == "best"
+
+
+def test_models_of_different_vocabularies_cannot_vote(folder: Path) -> None:
+    stranger = speaker()
+    pieces = stranger.tokenizers.src._shown  # type: ignore[attr-defined]
+    pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
+    with pytest.raises(UsageError, match="model 2: has another vocabulary than model 1"):
+        torch_translator([speaker(), stranger]).translate(["aa"])
+    with pytest.raises(UsageError, match="give either folders of models or models in memory"):
+        torch_translator([folder, stranger])
+    with pytest.raises(UsageError, match="at least one"):
+        torch_translator([])
+
+
+def test_score_is_that_of_the_search() -> None:
+    """The scores of the search's own output add up to those of the same text as a target, token by token."""
+    given = sentences(20)
+    for models in ([speaker()], [speaker(), speaker(4)]):
+        found = torch_translator(models, search=BeamConfig(size=3), batch_tokens=100).translate(given)
+        ended = [(text, one) for text, one in zip(given, found, strict=True) if not one.out_cut]
+        assert len(ended) > 3
+        scored = torch_translator(models, batch_tokens=50).score([(text, one.text) for text, one in ended])
+        for (_, one), own in zip(ended, scored, strict=True):
+            assert own.tokens == one.tokens
+            assert own.token_scores == pytest.approx(one.token_scores, abs=1e-5)
+            assert own.score == pytest.approx(sum(one.token_scores), abs=1e-4)
+            assert own.per_token * len(own.token_scores) == pytest.approx(own.score)
+
+
+def test_every_next_token_has_a_share_of_one() -> None:
+    """p(END) + sum of p(word ...) over all words = 1: what cannot be output has none."""
+    judge = torch_translator()
+    ids = ["", *WORDS, "zz"]
+    first = [scores.token_scores[0] for scores in judge.score([("aa ab", word) for word in ids])]
+    assert torch.tensor(first).exp().sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_score_of_a_target_that_is_too_long() -> None:
+    model = speaker(positions={"kind": "learned", "max_length": 4})
+    with pytest.raises(QkvError, match="pair 8: its target has 5 tokens, but the model reads 4 at most"):
+        torch_translator(model).score([("aa", "aa"), ("aa", "aa ab ac ba")], first=7)
+    with pytest.raises(QkvError, match="pair 1: its source"):
+        torch_translator(model).score([("aa ab ac ba", "aa")])
