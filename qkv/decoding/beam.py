@@ -43,7 +43,7 @@ class BeamConfig(SearchConfig):
     diversity: float = Field(default=0.5, ge=0)
     """The penalty for each time that a group before chose the same token at the same step; scores leave it out."""
     stop: Literal["enough", "exact"] = "enough"
-    """A sentence is done when `size` hypotheses are finished, or (exact) when no other can be among the best."""
+    """A sentence is done when `size` hypotheses are finished, or (exact) when no other can be among the best ones."""
 
     @model_validator(mode="after")
     def _groups_of_one_size(self) -> "BeamConfig":
@@ -54,6 +54,12 @@ class BeamConfig(SearchConfig):
     @property
     def rows(self) -> int:
         return self.size
+
+    @property
+    def stops_exactly(self) -> bool:
+        """Without penalties a live hypothesis only gets worse: exact stopping comes first and costs nothing."""
+        unpenalised = not self.coverage_penalty and self.length_penalty.at(1) == self.length_penalty.at(2)
+        return unpenalised or self.stop == "exact"
 
     @property
     def needs_attention(self) -> bool:
@@ -73,10 +79,13 @@ class _BeamSearch:
         self.rules = Rules(task, config.no_repeat_ngram)
         width = config.size // config.groups
         wanted = min(task.nbest, width)
-        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, wanted, config.stop == "exact")
+        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, wanted, config.stops_exactly)
         sizes = list(zip(task.src_lengths(), task.limits, strict=True))
         self.groups = [
-            [Group(self.judge, task.special.eos, src_length, limits.max_length) for _ in range(config.groups)]
+            [
+                Group(self.judge, task.special.eos, src_length, limits.max_length, first)
+                for first in range(0, config.size, width)
+            ]
             for src_length, limits in sizes
         ]
         for groups in self.groups:
@@ -113,12 +122,12 @@ class _BeamSearch:
                     idle = [None] * (self.judge.width - len(group.live))
                     rows += [(index, partial) for partial in (*group.live, *idle)]
             log_probs = self.rules.apply(log_probs, rows)
-        return log_probs.view(len(self.left), self.config.size, -1)
+        return log_probs.reshape(len(self.left), self.config.size, -1)
 
     def _expand(self, log_probs: Tensor, attention: Tensor | None) -> None:
         """One step of all groups, the first ones first."""
         width = self.judge.width
-        weights = None if attention is None else attention.view(*log_probs.shape[:2], -1)
+        weights = None if attention is None else attention.reshape(*log_probs.shape[:2], -1)
         kept: list[list[Kept]] = [[] for _ in self.left]
         chosen = log_probs.new_zeros(len(self.left), 1, log_probs.shape[-1]) if self.config.groups > 1 else None
         for number, first in enumerate(range(0, self.config.size, width)):
@@ -137,7 +146,7 @@ class _BeamSearch:
                 if chosen is not None:
                     for each in new:
                         chosen[place, 0, each.token] += 1
-                kept[place] += [each.moved(first) for each in new]
+                kept[place] += new
         if self.observer:
             for index, step in zip(self.left, kept, strict=True):
                 self.observer(index, step)

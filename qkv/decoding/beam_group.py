@@ -1,7 +1,8 @@
 """The hypotheses of one sentence, or of one group of it, in a beam search: which live on, which are finished."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,9 +15,8 @@ from qkv.errors import QkvError
 TINY = torch.finfo(torch.float32).tiny
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A candidate that a step has chosen."""
+class Kept(NamedTuple):
+    """A candidate that a step has chosen. Beams are counted over all groups of the sentence."""
 
     parent: int
     """The beam that it continues."""
@@ -27,10 +27,6 @@ class Kept:
     """log p of the whole hypothesis so far."""
     beam: int | None
     """The beam on which it lives on; None: it is finished."""
-
-    def moved(self, first: int) -> "Kept":
-        """Counted among all beams of the sentence, where those of its group begin with `first`."""
-        return replace(self, parent=self.parent + first, beam=None if self.beam is None else self.beam + first)
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,7 @@ class Judge:
     wanted: int
     """How many of them will be asked for."""
     exact: bool
+    """Stop only when no live hypothesis can still be among those."""
 
     def score(self, partial: Partial, src_length: int) -> float:
         """log p / length penalty + coverage penalty."""
@@ -63,12 +60,9 @@ class Judge:
 
     def enough(self, group: "Group", max_length: int) -> bool:
         """Whether a group that still lives may stop."""
-        if self.exact:
-            return len(group.finished) >= self.wanted and self._nth_best(group) >= self._bound(group, max_length)
-        if not self.coverage and self.length_penalty(1) == self.length_penalty(2):
-            # Without penalties nothing beats a hypothesis that ended as the best of its step.
-            return group.best_ended and len(group.finished) >= self.wanted
-        return len(group.finished) >= self.width
+        if not self.exact:
+            return len(group.finished) >= self.width
+        return len(group.finished) >= self.wanted and self._nth_best(group) >= self._bound(group, max_length)
 
     def _nth_best(self, group: "Group") -> float:
         return sorted((finished.score for finished in group.finished), reverse=True)[self.wanted - 1]
@@ -86,7 +80,7 @@ def log_coverage(attention: Sequence[Tensor], src_length: int) -> float:
         raise QkvError(
             "a coverage penalty needs attention weights, which this model or engine does not give: set it to 0"
         )
-    covered = torch.stack(list(attention)).sum(dim=0)[:src_length]
+    covered = torch.stack([row[:src_length] for row in attention]).sum(dim=0)
     return float(covered.clamp(TINY, 1.0).log().sum())
 
 
@@ -99,14 +93,14 @@ class Group:
     """The id of END."""
     src_length: int
     max_length: int
+    first: int = 0
+    """Its first beam among those of all groups."""
     live: list[Partial] = field(default_factory=lambda: [Partial()])
     """Best first, one for each beam; empty: the group is done."""
     parents: list[int] = field(default_factory=lambda: [0])
     """The beam that each live one continued."""
     finished: list[Finished] = field(default_factory=list)
     """In the order in which they ended."""
-    best_ended: bool = False
-    """Once the best candidate of a step was END."""
 
     def totals(self) -> list[float]:
         """log p of each beam, -inf where there is none."""
@@ -126,13 +120,13 @@ class Group:
             if rank >= self.judge.width if ended or last else len(live) == self.judge.width:
                 continue
             partial = self.live[beam].extended(token, log_prob, None if attention is None else attention[beam])
-            kept.append(Kept(beam, token, log_prob, partial.total, None if ended or last else len(live)))
+            place = None if ended or last else self.first + len(live)
+            kept.append(Kept(self.first + beam, token, log_prob, partial.total, place))
             if ended or last:
                 self._finish(partial, ended)
             else:
                 live.append(partial)
                 parents.append(beam)
-        self.best_ended |= candidates[0].token == self.end
         self.live, self.parents = live, parents
         if live and self.judge.enough(self, self.max_length):
             self.live = []

@@ -38,11 +38,12 @@ def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
     if not isinstance(search, BeamConfig):
         return [] if nbest == 1 else [f"greedy search gives one output, not {nbest}"]
-    penalty = search.length_penalty
+    penalty, unpenalised = search.length_penalty, _alpha(search) == 0
     reasons = {
         f"a beam of size {search.size} cannot give {nbest} hypotheses": nbest > search.size,
         f"it has no length penalty {getattr(penalty, 'kind', '?')}": type(penalty) not in (Power, NoLengthPenalty),
-        "it stops only by stop: enough": search.stop != "enough",
+        "it stops only by stop: enough": search.stops_exactly and not unpenalised,
+        f"without length penalty it may stop before the best {nbest} are found": unpenalised and nbest > 1,
         "it has no groups of beams": search.groups > 1,
         "it treats source tokens without any attention otherwise in coverage_penalty": search.coverage_penalty != 0,
         "in its beam a rule changes the scores of what it allows, so it takes no min_length, min_factor or "
@@ -118,6 +119,8 @@ class CTranslate2Engine:
         beam = search if isinstance(search, BeamConfig) else None
         found: list[TranslationResult] = self._translator.translate_batch(
             words,
+            # In a beam over several sentences the first token gets the attention of another sentence.
+            max_batch_size=1 if beam and request.attention else 0,
             beam_size=beam.size if beam else 1,
             # With all of them it is known how many steps there were.
             num_hypotheses=beam.size if beam and different else request.nbest,

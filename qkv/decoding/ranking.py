@@ -46,24 +46,27 @@ def best_candidates(
     ranked, log_probs [B, K, V]; totals [B, K] holds -inf for beams that do not exist. Every candidate is as high as
     the `count`-th highest of any subset, here of the maxima of blocks, so few are left to be sorted.
     """
-    numbers, plain = ranked.cpu().numpy(), log_probs.cpu().numpy()
-    maxima = _block_maxima(ranked).cpu().numpy() + totals[:, :, None]
-    flat = maxima.reshape(len(maxima), -1)
-    if np.isnan(flat).any():
+    plain = log_probs.cpu().numpy()
+    numbers = plain if ranked is log_probs else ranked.cpu().numpy()
+    maxima = (_block_maxima(ranked).cpu().numpy() + totals[:, :, None]).reshape(len(totals), -1)
+    if np.isnan(maxima.max()):
         raise not_a_number()
-    worst = max(flat.shape[1] - count, 0)
-    enough = np.partition(flat, worst, axis=1)[:, worst, None] - np.maximum(totals, LOWEST)
+    worst = max(maxima.shape[1] - count, 0)
+    maxima.partition(worst, axis=1)
+    enough = maxima[:, worst, None] - np.maximum(totals, LOWEST)
     # The comparison is in single precision: let in what rounding could keep out.
     enough = np.maximum(enough - 1e-6 * (1 + np.abs(enough)), LOWEST).astype(np.float32)
-    sentence, beam, token = (numbers >= enough[:, :, None]).nonzero()
+    # In one dimension, where it is much faster than in three.
+    row, token = np.divmod((numbers >= enough[:, :, None]).ravel().nonzero()[0], numbers.shape[2])
+    sentence, beam = np.divmod(row, numbers.shape[1])
     scores = totals[sentence, beam] + numbers[sentence, beam, token]
     values = plain[sentence, beam, token]
     found: list[list[Candidate]] = [[] for _ in range(len(totals))]
     order = np.lexsort((-scores, sentence))  # stable: equals stay in the order of beams and tokens
     columns = (column[order].tolist() for column in (sentence, scores, beam, token, values))
-    for row, *rest in zip(*columns, strict=True):
-        if len(found[row]) < count and rest[0] > -np.inf:
-            found[row].append(Candidate(*rest))
+    for own, *candidate in zip(*columns, strict=True):
+        if len(found[own]) < count and candidate[0] > -np.inf:
+            found[own].append(Candidate(*candidate))
     return found
 
 

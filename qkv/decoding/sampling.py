@@ -26,7 +26,7 @@ class SamplingConfig(SearchConfig):
 
     samples: int = Field(default=1, ge=1)
     """How many outputs are drawn for each sentence."""
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, ge=0.001)
     """Below 1 the probable becomes more probable, above 1 less."""
     top_k: int = Field(default=0, ge=0)
     """Only the k most probable tokens (of equals the lowest ids); 0: all."""

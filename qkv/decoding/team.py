@@ -25,27 +25,34 @@ class Worker:
     """One process at the other end of two pipes."""
 
     def __init__(self, setup: Setup) -> None:
-        # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipes close.
-        self.process = subprocess.Popen(
-            COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        answers, other_end = os.pipe()
+        try:
+            # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipe closes.
+            self.process = subprocess.Popen(
+                [*COMMAND, str(other_end)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[other_end],
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        finally:
+            os.close(other_end)
+        self.answers = os.fdopen(answers, "rb")
         self._send(setup)
 
     def _send(self, message: object) -> None:
         assert self.process.stdin
-        pickle.dump(message, self.process.stdin)
-        self.process.stdin.flush()
+        # A process that is dead is noticed when its answer does not come.
+        with suppress(BrokenPipeError):
+            pickle.dump(message, self.process.stdin)
+            self.process.stdin.flush()
 
     def translate(self, chunk: list[Source]) -> list[Translation]:
-        assert self.process.stdout
+        self._send(chunk)
         try:
-            self._send(chunk)
-            answer: Answer = pickle.load(self.process.stdout)
-        except (EOFError, OSError, ValueError) as error:
+            answer: Answer = pickle.load(self.answers)
+        except EOFError as error:
             raise QkvError(f"a worker process {self._end()}; start again, or use one worker only") from error
         if isinstance(answer, QkvError):
             raise answer
@@ -61,11 +68,11 @@ class Worker:
 
     def close(self) -> None:
         """After nobody waits for an answer any more."""
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe
-            # What was still to be sent to a dead process does not matter.
-            with suppress(OSError):
-                pipe.close()
+        assert self.process.stdin
+        self.answers.close()
+        # What was still to be sent to a dead process does not matter.
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
 
 
 def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:

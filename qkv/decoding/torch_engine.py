@@ -55,11 +55,12 @@ def _smallest(limits: Sequence[int | None]) -> int | None:
 @contextmanager
 def evaluating(models: Sequence[Seq2Seq]) -> Iterator[None]:
     """Inside, nothing is dropped; afterwards each model is in the mode that it was in."""
-    before = [model.training for model in models]
+    # Going through all modules of a model that evaluates already would take as long as a short sentence.
+    training = [model for model in models if model.training]
     try:
-        for model in models:
+        for model in training:
             model.eval()
         yield
     finally:
-        for model, training in zip(models, before, strict=True):
-            model.train(training)
+        for model in training:
+            model.train()

@@ -1,7 +1,7 @@
-"""A process that translates chunks for another one: `python -m qkv.decoding.worker`.
+"""A process that translates chunks for another one: `python -m qkv.decoding.worker DESCRIPTOR`.
 
-It reads pickles from standard input, first a `Setup`, then chunks, and writes the answers to standard output. When
-standard input closes, because the other process has what it wants or is dead, this one ends at once.
+It reads pickles from standard input, first a `Setup`, then chunks, and writes the answers to the open file
+DESCRIPTOR. When standard input closes, because the other process has what it wants or is dead, this one ends at once.
 """
 
 import os
@@ -15,12 +15,15 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import torch
+
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig
 from qkv.decoding.texts import TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.decoding.translation import Translation
 from qkv.errors import QkvError
+from qkv.kernels.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,10 @@ class Setup:
 Answer = list[Translation] | QkvError
 
 
-def main() -> None:
-    import torch
-
-    from qkv.kernels.memory import keep_freed_memory
-
+def main(descriptor: str) -> None:
     keep_freed_memory()
     torch.set_num_threads(1)
-    # What a library prints must not get between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    answers = os.fdopen(int(descriptor), "wb")
     requests: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     setup: Setup = requests.get()
@@ -89,4 +86,4 @@ def _read(requests: "SimpleQueue[Any]") -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

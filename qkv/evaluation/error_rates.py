@@ -87,7 +87,7 @@ class TokenErrors(Metric):
         return float(100.0 * total[0] / max(total[1], 1))
 
     def detail(self, total: NDArray[np.float64]) -> str:
-        return f"{total[0]:,.0f} edits to {total[1]:,.0f} tokens"
+        return f"edits: {total[0]:,.0f}, tokens: {total[1]:,.0f}"
 
     def signature(self, references: References) -> str:
         return (

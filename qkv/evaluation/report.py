@@ -84,17 +84,16 @@ def _example(
     found: Evaluation | Comparison, systems: dict[str, list[str]], each: dict[str, list[float]], place: int
 ) -> Example:
     answers = found.test.references[place]
-    texts = {name: outputs[place] for name, outputs in systems.items()}
-    closest = _closest(next(iter(texts.values())), answers)
-    marks = {name: mark(text, closest) for name, text in texts.items()}
-    several = len(systems) > 1
+    closest = {name: _closest(outputs[place], answers) for name, outputs in systems.items()}
+    marks = {name: mark(outputs[place], closest[name]) for name, outputs in systems.items()}
+    shown = next(iter(closest.values()))
     return Example(
         number=place + 1,
         source=None if found.test.sources is None else found.test.sources[place],
         outputs=[MarkedOutput(name, marked.output) for name, marked in marks.items()],
         # Two systems miss different words of it: with several, the reference stays unmarked.
-        reference=[Piece(closest, True)] if several else next(iter(marks.values())).reference,
-        other_references=[answer for answer in dict.fromkeys(answers) if answer != closest],
+        reference=[Piece(shown, True)] if len(systems) > 1 else next(iter(marks.values())).reference,
+        other_references=[answer for answer in dict.fromkeys(answers) if answer != shown],
         scores=[f"{name} {scores[place]:.1f}" for name, scores in each.items()],
     )
 

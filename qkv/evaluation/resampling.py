@@ -105,13 +105,13 @@ def _resampled(metrics: Sequence[Metric], rows: Sequence[Counts], progress: Coun
     together = np.concatenate(rows, axis=1)
     size = len(together)
     random = np.random.default_rng(SEED)
-    scores = []
+    scores: list[NDArray[np.float64]] = []
     for pieces in _pieces(RESAMPLES, size):
         drawn = random.choice(size, size=(pieces, size), replace=True)
         # How often each output was drawn, times its counts: the sums without copying the counts of every draw.
         drawn += np.arange(pieces)[:, None] * size
         times = np.bincount(drawn.ravel(), minlength=pieces * size).reshape(pieces, size)
-        scores += _scores(metrics, rows, times @ together)
+        scores.extend(_scores(metrics, rows, times @ together))
         progress(len(scores), RESAMPLES)
     return np.asarray(scores)
 
@@ -125,19 +125,16 @@ def _shuffled(metrics: Sequence[Metric], a: Sequence[Counts], b: Sequence[Counts
     for pieces in _pieces(SHUFFLES, len(first)):
         mine = random.integers(2, size=(pieces, len(first)), dtype=bool).astype(np.float64)
         mixed = mine @ (first - second) + second.sum(axis=0)
-        scores = np.asarray(_scores(metrics, a, mixed)) - np.asarray(_scores(metrics, a, both - mixed))
-        differences.extend(scores)
+        differences.extend(_scores(metrics, a, mixed) - _scores(metrics, a, both - mixed))
         progress(len(differences), SHUFFLES)
     return np.asarray(differences)
 
 
-def _scores(metrics: Sequence[Metric], rows: Sequence[Counts], totals: NDArray[np.float64]) -> list[list[float]]:
+def _scores(metrics: Sequence[Metric], rows: Sequence[Counts], totals: NDArray[np.float64]) -> Scores:
     """For each total (a row with the counts of all metrics side by side), the scores of all metrics."""
     edges = np.cumsum([counts.shape[1] for counts in rows])[:-1]
-    return [
-        [metric.from_total(part) for metric, part in zip(metrics, np.split(total, edges), strict=True)]
-        for total in totals
-    ]
+    parts = zip(metrics, np.split(totals, edges, axis=1), strict=True)
+    return np.asarray([[metric.from_total(total) for total in part] for metric, part in parts]).T
 
 
 def _pieces(draws: int, size: int) -> Iterator[int]:

@@ -103,7 +103,7 @@ class Ter(SacreMetric):
         return TER()
 
     def detail(self, total: NDArray[np.float64]) -> str:
-        return f"{total[0]:,.0f} edits to {total[1]:,.0f} words"
+        return f"edits: {total[0]:,.0f}, words: {total[1]:,.0f}"
 
 
 class TokenizedBleu(Bleu):

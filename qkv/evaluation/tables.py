@@ -21,7 +21,7 @@ def evaluation_tables(found: Evaluation) -> list[Table]:
     """Overall scores, then by length, then by rarity of words if that is known."""
     titles = [score.metric.title for score in found.scores]
     overall = [
-        [score.metric.title, f"{score.value:.2f}", f"± {score.interval.half_width:.2f}", score.detail]
+        [score.metric.title, f"{score.value:.2f}", f"±{score.interval.half_width:6.2f}", score.detail]
         for score in found.scores
     ]
     lengths = [
@@ -55,7 +55,7 @@ def comparison_tables(found: Comparison) -> list[Table]:
                 if test is None
                 else [f"{test.difference:+.2f}", f"{test.bootstrap:.4f}", f"{test.randomization:.4f}"]
             )
-            value = [f"{score.value:.2f}", f"± {score.interval.half_width:.2f}"]
+            value = [f"{score.value:.2f}", f"±{score.interval.half_width:6.2f}"]
             rows.append([name, *value, *tested, verdict(metric, score)])
         header = ["system", "score", "95 %", "difference", "p bootstrap", "p shuffling", ""]
         tables.append(Table(f"{metric.title}, {len(found.test):,} outputs", header, rows, {0, 6}))

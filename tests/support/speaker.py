@@ -1,14 +1,23 @@
 """Random models that speak: nine words, outputs of all lengths, an END now and then."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.translation import Translation
+from qkv.decoding.translator import Translator
 from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
 from qkv.text import SPECIAL
 from tests.support.small import WORDS, small_config, small_text, stir
+
+SHORT: dict[str, Any] = {"max_factor": 1.0, "max_extra": 2}
+"""Short outputs, for quick tests."""
 
 
 def speaker(seed: int = 3, **changes: Any) -> SavedModel:
@@ -20,8 +29,12 @@ def speaker(seed: int = 3, **changes: Any) -> SavedModel:
     model = new_model(config, tokenizers).eval()
     stir(model)
     with torch.no_grad():
-        model.head.weight *= 3
-        model.head.weight[SPECIAL.eos] *= 1.5
+        model.head.weight *= 2
+        model.head.weight[SPECIAL.eos] *= 1.3
+        # Sharp attention: what is said depends on what was read.
+        for layer in model.decoder.layers:
+            for parameter in (*layer.attention.parameters(), *layer.cross_attention.parameters()):
+                parameter *= 4
     return SavedModel(model, tokenizers, SavedConfig(model=config, text=text))
 
 
@@ -43,3 +56,24 @@ def sentences(count: int, longest: int = 8, seed: int = 4) -> list[str]:
     """Of 1 to `longest` words."""
     source = random.Random(seed)
     return [" ".join(source.choices(WORDS, k=source.randint(1, longest))) for _ in range(count)]
+
+
+def assert_same(some: Sequence[Translation], others: Sequence[Translation]) -> None:
+    """Equal texts, and scores up to rounding."""
+    assert [one.text for one in some] == [one.text for one in others]
+    for one, other in zip(some, others, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert one.token_scores == pytest.approx(other.token_scores, abs=1e-5)
+
+
+def compare_batches(count: int) -> None:
+    """Alone, in small batches, in another order, and all at once: the translations are the same."""
+    model, given = speaker(), sentences(count)
+    order = random.Random(1).sample(range(count), count)
+    for search in (GreedyConfig(**SHORT), BeamConfig(size=3, **SHORT)):
+        single, small, large = (Translator(model, "torch", search, 1, tokens) for tokens in (1, 500, 10**6))
+        alone = [found for text in given for found in single.translate([text])]
+        assert len({found.text for found in alone}) > 100
+        assert_same(small.translate(given), alone)
+        assert_same(small.translate([given[i] for i in order]), [alone[i] for i in order])
+        assert_same(large.translate(given), alone)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.constraints import Rules, repeating
+from qkv.decoding.hypothesis import Partial
 from qkv.decoding.required import Required, contains, ends_with
 from qkv.decoding.search import Constraints, Limits, SearchConfig, searches
 from qkv.errors import UsageError
@@ -17,7 +18,8 @@ from tests.support.tables import END, TableSteps, every_output, random_sources, 
 
 VOCAB = 12
 SOURCES = random_sources(10, 8)
-EVERY = [searches[kind]() for kind in searches.names()] + [BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
+EVERY = [searches[kind](**({"samples": 4} if kind == "mbr" else {})) for kind in searches.names()]
+EVERY += [BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
 every_search = pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")
 
 
@@ -198,8 +200,6 @@ def test_rules_leave_the_log_probabilities_of_a_step_as_they_were() -> None:
     task = task_of([[END]], Limits(3, 1))
     log_probs = torch.full((1, 6), -1.0)
     rules = Rules(task, 0)
-    from qkv.decoding.hypothesis import Partial
-
     masked = rules.apply(log_probs, [(0, Partial())])
     assert masked.tolist() == [[-1.0, -1.0, -1.0, -torch.inf, -1.0, -1.0]]
     assert log_probs.tolist() == [[-1.0] * 6]

@@ -10,7 +10,7 @@ from qkv.decoding.ranking import BLOCKS, best_candidates, first_max
 from qkv.errors import QkvError
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 3),

@@ -1,0 +1,175 @@
+"""qkv evaluate and qkv compare: outputs in files, models, reports, and one sentence for each mistake."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from qkv.evaluation.metrics import METRICS
+from tests.support.forks import Forks
+from tests.support.tiny import changed, plain, validations_of, write_recipe
+
+REFERENCES = ["a dog runs", "the cat sleeps", "two men ride their bikes", "a woman reads a book"] * 5
+GOOD = ["a dog runs", "the cat is sleeping", "two men ride their bikes", "a woman reads the book"] * 5
+BAD = ["a dog", "cat sleep", "men ride bike", "woman read book"] * 5
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def files(scratch: Path) -> Path:
+    for name, lines in (("ref", REFERENCES), ("good", GOOD), ("bad", BAD), ("src", [f"nr {n}" for n in range(20)])):
+        write(scratch / name, lines)
+    write(scratch / "pairs.tsv", ["read\tR EH D", "tomato\tT AH M EY T OW", "read\tR IY D", "tomato\tT AH M AA T OW"])
+    return scratch
+
+
+@pytest.fixture(scope="module")
+def run(in_memory: Path, data: Path, forks: Forks) -> Path:
+    recipe = changed(
+        plain(data, in_memory / "evaluate", 4),
+        validation={"metrics": ["chrf", "ter", "bleu_tok_lc", "per"], "best": "bleu_tok_lc", "language": "de"},
+    )
+    ended = forks.qkv("train", write_recipe(in_memory / "evaluate.yaml", recipe))
+    assert ended.code == 0, ended.stderr
+    return in_memory / "evaluate"
+
+
+def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
+    ended = forks.qkv("evaluate", "--hyp", "good", "--ref", "ref", "--train", "ref", "--html", "r.html", cwd=files)
+    assert ended.code == 0, ended.stderr
+    bleu = METRICS["bleu"].score(GOOD, [[reference] for reference in REFERENCES])
+    assert ended.stdout.startswith("20 outputs\nmetric  score")
+    assert f"BLEU    {bleu:.2f}" in ended.stdout
+    for words in ("By words in the reference", "Words by how often training had them", "TER: nrefs:1|case:lc|"):
+        assert words in ended.stdout
+    assert ended.stderr == ""
+    page = (files / "r.html").read_text(encoding="utf-8")
+    ET.fromstring(page)
+    assert "Evaluation of good" in page
+
+
+def test_json_and_chosen_metrics(files: Path, forks: Forks) -> None:
+    arguments = ["--hyp", "good", "--ref", "ref", "--metrics", "accuracy, bleu_tok_lc", "--lang", "en", "--json"]
+    ended = forks.qkv("evaluate", *arguments, cwd=files)
+    found = json.loads(ended.stdout)
+    assert list(found["scores"]) == ["accuracy", "bleu_tok_lc"]
+    assert found["scores"]["accuracy"]["score"] == 50
+    assert "tok:moses-en" in found["scores"]["bleu_tok_lc"]["signature"]
+
+
+def test_a_table_with_several_right_answers(files: Path, forks: Forks) -> None:
+    """Both words are right by their second answer; the outputs may be given for each line or for each word."""
+    for lines in (["R IY D", "T AH M AA T OW"], ["R IY D", "T AH M AA T OW"] * 2):
+        write(files / "out", lines)
+        ended = forks.qkv("evaluate", "--hyp", "out", "--tsv", "pairs.tsv", "--json", cwd=files)
+        found = json.loads(ended.stdout)
+        assert {name: score["score"] for name, score in found["scores"].items()} == {"wer": 0, "per": 0}
+        assert found["length_in"] == "letters in the source"
+
+
+def test_several_references(files: Path, forks: Forks) -> None:
+    ended = forks.qkv(
+        "evaluate", "--hyp", "good", "--ref", "ref", "--ref", "good", "--metrics", "accuracy", "--json", cwd=files
+    )
+    assert json.loads(ended.stdout)["scores"]["accuracy"]["score"] == 100
+
+
+def test_a_model(run: Path, data: Path, files: Path, forks: Forks) -> None:
+    """The outputs that it keeps score the same; a run's folder stands for its best model."""
+    sides = ["--src", data / "test.src", "--ref", data / "test.tgt", "--metrics", "chrf,per", "--json"]
+    ended = forks.qkv("evaluate", run, *sides, "--beam", 2, "--engine", "torch", "--out", files / "out")
+    assert ended.code == 0, ended.stderr
+    outputs = (files / "out").read_text().splitlines()
+    assert len(outputs) == 5
+    again = forks.qkv("evaluate", "--hyp", files / "out", *sides)
+    assert json.loads(again.stdout)["scores"] == json.loads(ended.stdout)["scores"]
+    other = forks.qkv("evaluate", run / "best", "search.kind=greedy", *sides, "--with", run / "best")
+    assert other.code == 0, other.stderr
+    mistaken = forks.qkv("evaluate", run, "search.sise=3", *sides)
+    assert mistaken.code == 2
+    assert '"size"' in mistaken.complaint
+
+
+def test_training_measures_with_the_same_code(run: Path, data: Path, forks: Forks) -> None:
+    """The scores of the last validation, which made the best model, are those of its greedy output on the dev data."""
+    (logged,) = validations_of(run)
+    sides = ["--src", data / "dev.src", "--ref", data / "dev.tgt", "--lang", "de", "--json"]
+    asked = ["--metrics", "chrf,ter,bleu_tok_lc,per", "--engine", "torch", "search.kind=greedy"]
+    scores = json.loads(forks.qkv("evaluate", run, *sides, *asked).stdout)["scores"]
+    assert list(scores) == ["chrf", "ter", "bleu_tok_lc", "per"]
+    assert {name: logged[name] for name in scores} == pytest.approx({name: s["score"] for name, s in scores.items()})
+    assert scores["per"]["score"] > 0
+
+
+def test_comparison(files: Path, forks: Forks) -> None:
+    ended = forks.qkv("compare", "bad", "good", "ref", "--ref", "ref", "--src", "src", "--html", "c.html", cwd=files)
+    assert ended.code == 0, ended.stderr
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("good ")]
+    assert len(lines) == 3
+    assert all(line.endswith(" better") for line in lines), ended.stdout
+    page = (files / "c.html").read_text(encoding="utf-8")
+    ET.fromstring(page)
+    assert "Comparison of bad and good and ref" in page
+    ended = forks.qkv("compare", "good", "bad", "--ref", "ref", "--metrics", "wer", "--json", cwd=files)
+    found = json.loads(ended.stdout)["metrics"]["wer"]["systems"]["bad"]
+    assert found["verdict"] == "worse"
+    assert found["p_bootstrap"] < 0.05
+    assert found["p_randomization"] < 0.05
+
+
+def test_comparison_of_a_model_with_a_file(run: Path, data: Path, files: Path, forks: Forks) -> None:
+    right = data / "test.tgt"
+    sides = ["--src", data / "test.src", "--ref", right]
+    ended = forks.qkv("compare", run, right, *sides, "--metrics", "accuracy", "--json", "--engine", "torch")
+    assert ended.code == 0, ended.stderr
+    systems = json.loads(ended.stdout)["metrics"]["accuracy"]["systems"]
+    assert systems[str(right)]["score"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("evaluate --hyp good", 2, "give the right answers by --ref FILE"),
+        ("evaluate --ref ref", 2, "give a model (qkv evaluate MODEL ...) or its outputs"),
+        ("evaluate model --hyp good --ref ref", 2, "give a model (qkv evaluate MODEL ...) or its outputs"),
+        ("evaluate --hyp short --ref ref", 1, "short: has 3 lines, but ref has 20"),
+        ("evaluate --hyp good --ref ref --src short", 1, "short: has 3 lines, but ref has 20"),
+        ("evaluate --hyp none --ref ref", 1, "none: no such file"),
+        ("evaluate --hyp good --ref empty", 1, "empty: is empty"),
+        ("evaluate --hyp binary --ref ref", 1, "binary:1:1: not valid UTF-8 text"),
+        ("evaluate --hyp good --ref ref --metrics blue", 2, "there is no metric 'blue'"),
+        ("evaluate --hyp good --ref ref --metrics bleu_tok_lc", 2, "--lang"),
+        ("evaluate --hyp good --ref ref --lang xx", 2, "no rules for the language 'xx'"),
+        ("evaluate --hyp good --ref ref --html none/r.html", 1, "none/r.html: cannot be written"),
+        ("evaluate --hyp good --tsv ref", 1, "ref:1: has no tab"),
+        ("evaluate none --src src --ref ref", 1, "none: no such folder"),
+        ("evaluate none --ref ref", 2, "give the sources by --src FILE"),
+        ("compare good --ref ref", 2, "give two different systems or more"),
+        ("compare good good --ref ref", 2, "give two different systems or more"),
+        ("compare good none --ref ref", 1, "none: no such file"),
+        ("compare good folder --ref ref --src src", 1, "folder: holds no model"),
+    ],
+)
+def test_mistakes(arguments: str, code: int, words: str, files: Path, forks: Forks) -> None:
+    write(files / "short", ["a", "b", "c"])
+    write(files / "empty", [])
+    (files / "binary").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (files / "folder").mkdir()
+    ended = forks.qkv(*arguments.split(), cwd=files)
+    assert ended.code == code, ended.stderr
+    assert words in ended.complaint
+    assert ended.stdout == ""
+
+
+def test_remarks_go_to_stderr(files: Path, forks: Forks) -> None:
+    write(files / "tokens", [*["this is it ."] * 19, ""])
+    ended = forks.qkv("evaluate", "--hyp", "tokens", "--ref", "ref", "--metrics", "chrf", cwd=files)
+    assert ended.code == 0
+    assert "1 of 20 outputs are empty" in ended.stderr
+    assert "full stop that stands alone" in ended.stderr
+    assert "full stop" not in ended.stdout
