@@ -45,7 +45,7 @@ $(BIN)/python:
 # The stamps are written last, so an interrupted installation is taken up again.
 .venv/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into .venv; the first time this takes a few minutes."
-	$(INSTALL) -e '.[demo,parquet,dev]'
+	$(INSTALL) -e '.[demo,fast,hf,parquet,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

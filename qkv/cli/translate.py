@@ -64,6 +64,9 @@ def translate(
             work.to_file(read_sources(source, prefixes, invalid_utf8), output, files, restart)
         else:
             work.to_stdout(read_sources(source, prefixes, invalid_utf8), live=source is None)
+    except BrokenPipeError:
+        # Who reads has seen enough.
+        raise typer.Exit from None
     finally:
         reporter.close()
 

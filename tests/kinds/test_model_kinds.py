@@ -19,6 +19,7 @@ from qkv.layers.residual import residuals
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.consistency import consistencies
 from qkv.objectives.noise import noises
 from qkv.objectives.smoothing import smoothings
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -58,7 +59,8 @@ class Setting:
 
 PLAIN = Setting(small_config(**SIZES), ObjectiveConfig(), ConstantConfig(peak=0.01))
 MODEL_PARTS: dict[str, Kinds[Any]] = {"positions": positions, "residual": residuals, "feed_forward": feed_forwards}
-REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, "smoothing": smoothings, "noise": noises, "schedule": schedules}
+OBJECTIVE_PARTS: dict[str, Kinds[Any]] = {"smoothing": smoothings, "noise": noises, "consistency": consistencies}
+REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, **OBJECTIVE_PARTS, "schedule": schedules}
 
 
 def setting(key: str, kind: str) -> Setting:
@@ -69,6 +71,11 @@ def setting(key: str, kind: str) -> Setting:
         return replace(PLAIN, objective=ObjectiveConfig(smoothing=kind))
     if key == "noise":
         return replace(PLAIN, objective=ObjectiveConfig(noise=[{"kind": kind, "rate": 0.5}]))
+    if key == "consistency":
+        # Without dropout, two passes would be the same.
+        return replace(
+            PLAIN, model=small_config(**SIZES, dropout=0.1), objective=ObjectiveConfig(consistency={"kind": kind})
+        )
     return replace(PLAIN, schedule=ScheduleHolder(schedule=kind).schedule)
 
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = [
     "sacrebleu",
     "torch._dynamo",  # the first optimiser imports it
+    "qkv.decoding.line_work",
     "qkv.demo",
     "qkv.training.average",
     "qkv.training.inspect_data",
@@ -102,22 +103,23 @@ class Forks:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(self, function: str, *arguments: Any, cwd: Path | None = None) -> Child:
-        """Call `module:function` with plain arguments in a child."""
+    def start(self, function: str, *arguments: Any, cwd: Path | None = None, stdin: Path | None = None) -> Child:
+        """Call `module:function` with plain arguments in a child; `stdin` is a file to read, by default empty."""
         self.number += 1
         out, err = self.folder / f"{self.number}.out", self.folder / f"{self.number}.err"
         request = {"function": function, "arguments": arguments, "out": str(out), "err": str(err)}
+        request["in"] = str(stdin or os.devnull)
         return Child(self, self.ask({**request, "cwd": str(cwd or ROOT)}), out, err)
 
     def call(self, function: str, *arguments: Any, timeout: float = 60) -> Ended:
         return self.start(function, *arguments).wait(timeout)
 
-    def start_qkv(self, *arguments: object, cwd: Path | None = None) -> Child:
+    def start_qkv(self, *arguments: object, cwd: Path | None = None, stdin: Path | None = None) -> Child:
         """`qkv ARGUMENTS`."""
-        return self.start("tests.support.forks:command", *map(str, arguments), cwd=cwd)
+        return self.start("tests.support.forks:command", *map(str, arguments), cwd=cwd, stdin=stdin)
 
-    def qkv(self, *arguments: object, cwd: Path | None = None, timeout: float = 60) -> Ended:
-        return self.start_qkv(*arguments, cwd=cwd).wait(timeout)
+    def qkv(self, *arguments: object, cwd: Path | None = None, stdin: Path | None = None, timeout: float = 60) -> Ended:
+        return self.start_qkv(*arguments, cwd=cwd, stdin=stdin).wait(timeout)
 
     def close(self) -> None:
         assert self.process.stdin
@@ -160,7 +162,7 @@ def serve() -> None:
 def _be_child(request: dict[str, Any]) -> None:
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o644), number)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(request["in"], os.O_RDONLY), 0)
     os.chdir(request["cwd"])
     code = 0
     try:

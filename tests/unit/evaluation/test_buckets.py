@@ -1,6 +1,7 @@
 """Groups by length and by rarity of words."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ def test_groups_by_length_divide_the_outputs(lengths: list[int], most: int) -> N
     for group in groups:
         assert {lengths[member] for member in group.members} >= {group.low, group.high}
         assert all(group.low <= lengths[member] <= group.high for member in group.members)
-    assert all(before.high < after.low for before, after in zip(groups, groups[1:], strict=False))
+    assert all(before.high < after.low for before, after in pairwise(groups))
 
 
 def test_groups_are_about_equally_large() -> None:

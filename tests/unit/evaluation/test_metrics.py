@@ -233,7 +233,7 @@ def test_metrics_are_chosen_by_name() -> None:
         choose_metrics(["blue"])
     with pytest.raises(UsageError, match="bleu_tok_lc goes by the rules of a language"):
         choose_metrics(["bleu_tok_lc"])
-    with pytest.raises(UsageError, match="no rules for the language 'german'; give one of .* de, "):
+    with pytest.raises(UsageError, match=r"no rules for the language 'german'; give one of .* de, "):
         choose_metrics(["bleu_tok_lc"], "german")
 
 

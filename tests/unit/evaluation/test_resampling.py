@@ -13,7 +13,7 @@ from qkv.evaluation.metrics import METRICS
 from qkv.evaluation.resampling import RESAMPLES, SHUFFLES, intervals, paired_tests
 from qkv.evaluation.sacre import SacreMetric
 
-WORDS = "the a man woman dog runs sits in on park street with red blue and".split()
+WORDS = ["the", "a", "man", "woman", "dog", "runs", "sits", "in", "on", "park", "with", "red", "blue", "and"]
 
 
 def sentences(seed: int, count: int) -> list[str]:

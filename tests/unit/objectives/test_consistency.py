@@ -220,20 +220,20 @@ def test_the_paper_s_weights_are_the_default(kind: str) -> None:
     assert {"rdrop": 5.0, "simcut": 3.0}[kind] == consistencies[kind]().weight
 
 
-@every_kind
-def test_a_run_with_subword_sampling_goes_on_bit_for_bit(kind: str, data: Path, scratch: Path) -> None:
-    """With everything else that draws random numbers too."""
+def test_a_run_with_subword_sampling_goes_on_bit_for_bit(data: Path, scratch: Path) -> None:
+    """With everything else that draws random numbers; the tests of resuming do the same with simcut."""
 
     def recipe(run: str, updates: int) -> Any:
         settings = everything(data, scratch / run, updates)
-        return as_recipe({**settings, "objective": {**settings["objective"], "consistency": kind}})
+        return as_recipe({**settings, "objective": {**settings["objective"], "consistency": "rdrop"}})
 
     assert Trainer(recipe("straight", 5)).train().finished
     assert Trainer(recipe("run", 3)).train().finished
     assert Trainer.resume(scratch / "run", ["training.stop_after=5u"]).train().finished
-    assert updates_of(scratch / "run") == updates_of(scratch / "straight")
-    assert len(updates_of(scratch / "run")) == 5
-    assert all(math.isfinite(float.fromhex(loss)) for _, loss, *_ in updates_of(scratch / "run"))
+    updates = updates_of(scratch / "run")
+    assert updates == updates_of(scratch / "straight")
+    assert len(updates) == 5
+    assert all(math.isfinite(float.fromhex(loss)) for _, loss, *_ in updates)
 
 
 @every_kind

@@ -1,0 +1,68 @@
+"""`qkv export`: what it writes runs, what it cannot do is said in one sentence, and nothing else is touched."""
+
+from pathlib import Path
+
+import pytest
+
+from qkv.files import sha256_of, verify_folder
+from qkv.models.folder import save_model
+from tests.support.exported import decided_model
+from tests.support.forks import Forks
+
+LINES = "w001 w017 w003\n\nw030\nw005 w005 w006 w007 w008\n"
+
+
+@pytest.fixture(scope="module")
+def model(in_memory: Path) -> Path:
+    save_model(in_memory / "model", decided_model())
+    return in_memory / "model"
+
+
+def test_an_export_for_ctranslate2_translates_as_the_model_does(model: Path, forks: Forks, scratch: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
+    before = {path: sha256_of(path) for path in model.rglob("*") if path.is_file()}
+    ended = forks.qkv("export", model, "--to", "ctranslate2", "--out", scratch / "fast")
+    assert (ended.code, ended.stdout) == (0, ""), ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith(f"{scratch / 'fast'}: written for ctranslate2, ")
+    (scratch / "lines.txt").write_text(LINES, encoding="utf-8")
+    exported = forks.qkv("translate", scratch / "fast", "--input", scratch / "lines.txt")
+    trained = forks.qkv("translate", model, "--engine", "torch", "--input", scratch / "lines.txt")
+    assert exported.code == trained.code == 0, exported.stderr + trained.stderr
+    assert exported.stdout == trained.stdout
+    assert exported.stdout.count("\n") == 4
+    again = forks.qkv("export", model, "--to", "ctranslate2", "--out", scratch / "fast", "--quantization", "int8")
+    assert again.code == 0, again.stderr
+    assert "written for ctranslate2 in int8" in again.stderr
+    assert verify_folder(scratch / "fast")["quantization"] == "int8"
+    assert {path: sha256_of(path) for path in model.rglob("*") if path.is_file()} == before
+
+
+def test_an_export_for_hugging_face(model: Path, forks: Forks, scratch: Path) -> None:
+    ended = forks.qkv("export", model, "--to", "huggingface", "--out", scratch / "hf")
+    assert ended.code == 0, ended.stderr
+    assert verify_folder(scratch / "hf")["what"] == "huggingface"
+
+
+def test_refusals(model: Path, forks: Forks, scratch: Path) -> None:
+    (scratch / "notes").mkdir()
+    (scratch / "notes" / "mine.txt").write_text("mine", encoding="utf-8")
+    save_model(scratch / "learned", decided_model(positions={"kind": "learned"}, feed_forward={"kind": "swiglu"}))
+    forks.qkv("export", model, "--to", "huggingface", "--out", scratch / "hf")
+    out = scratch / "out"
+    refused = {
+        (model, "onnx", out, None): (2, "--to onnx: must be ctranslate2 or huggingface"),
+        (model, "ctranslate2", scratch / "notes", None): (2, "exists already and is no export; choose another folder"),
+        (model, "ctranslate2", model, None): (2, "exists already and is no export; choose another folder"),
+        (scratch / "nowhere", "ctranslate2", out, None): (1, "nowhere: no such folder"),
+        (scratch / "hf", "ctranslate2", out, None): (2, "is an export itself; give the model that it was made from"),
+        (model, "huggingface", out, "int8"): (2, "quantization int8: only CTranslate2 has that"),
+        (model, "ctranslate2", out, "int3"): (2, "quantization int3 is unknown, choose one of int8, "),
+        (scratch / "learned", "huggingface", out, None): (2, "model.positions.kind learned; Hugging Face has no form of"),
+    }
+    for (source, to, target, quantization), (code, sentence) in refused.items():
+        extra = ["--quantization", quantization] if quantization else []
+        ended = forks.qkv("export", source, "--to", to, "--out", target, *extra)
+        assert ended.code == code, ended.stderr
+        assert sentence in ended.complaint
+    assert not out.exists()
+    assert (scratch / "notes" / "mine.txt").read_text(encoding="utf-8") == "mine"

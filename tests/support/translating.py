@@ -1,0 +1,39 @@
+"""`qkv translate` with settings that only a test wants; each function is the whole life of a forked process."""
+
+import time
+
+from qkv.decoding import team, translator
+from qkv.decoding.texts import TextDecoder
+from tests.support import faults
+from tests.support.forks import command
+
+
+def in_small_chunks(chunk: int, *arguments: str) -> None:
+    """The command, so many lines at a time."""
+    translator.CHUNK = chunk
+    command(*arguments)
+
+
+def slowly(chunk: int, seconds: float, *arguments: str) -> None:
+    """The same with a rest after each chunk."""
+    fast = TextDecoder.finish
+
+    def slow(self: TextDecoder, *given: object) -> object:
+        time.sleep(seconds)
+        return fast(self, *given)
+
+    TextDecoder.finish = slow
+    in_small_chunks(chunk, *arguments)
+
+
+def with_small_files(largest: int, chunk: int, *arguments: str) -> None:
+    """The same where no file can grow beyond `largest` bytes."""
+    translator.CHUNK = chunk
+    faults.with_small_files(largest, *arguments)
+
+
+def with_workers(*arguments: str) -> None:
+    """The same with two workers from the first line on; they take a chunk each and never answer."""
+    translator.PATIENCE = -1.0
+    team.COMMAND = [*team.COMMAND[:1], "-S", "-c", "import sys; sys.stdin.buffer.read()"]
+    in_small_chunks(2, *arguments, "--workers", "2", "--engine", "torch")
