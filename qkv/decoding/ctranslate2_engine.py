@@ -56,6 +56,7 @@ class CTranslate2Engine:
     """Made from the folder of an export. `threads` calls of `decode` run at once, one thread each (None: the cores)."""
 
     name = "ctranslate2"
+    batch_tokens = 2048
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
         manifest = verify_folder(folder)

@@ -33,6 +33,8 @@ class Engine(Protocol):
     name: str
     parallel: int
     """How many threads may call `decode` at once, and keep the machine busy by it."""
+    batch_tokens: int
+    """How large a batch it likes: source tokens with padding, counted once for each hypothesis."""
     src_limit: int | None
     """The longest source, END included; None: any length."""
 

@@ -76,12 +76,13 @@ class LineWork:
     def _identity(self, read: dict[str, Survey]) -> dict[str, Any]:
         """All that the output depends on, under names that can stand after "another"."""
         translator, wishes = self.translator, self.wishes
+        decoder = translator.decoder(wishes)
         return {
             **{name: file.sha256 for name, file in read.items()},
             "model": translator.models.seals,
             "search": translator.search.model_dump(mode="json"),
-            "limit": [translator.batch_tokens, translator.max_src_tokens],
-            "engine": translator.decoder(wishes).engine.name,
+            "limit": [decoder.batch_tokens, translator.max_src_tokens],
+            "engine": decoder.engine.name,
             "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
             "version of qkv": version("qkv"),
         }

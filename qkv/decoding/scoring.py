@@ -15,6 +15,8 @@ from qkv.errors import DataError
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text import TokenizerPair
 
+BATCH_TOKENS = 4096
+"""Tokens of both sides of a batch, if nothing else is said."""
 ROWS = 2048
 """Positions whose probabilities over the whole vocabulary are in memory at once."""
 

@@ -8,7 +8,7 @@ from qkv.config import Config, validate
 from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.search import AnySearch
-from qkv.decoding.translator import BATCH_TOKENS, MAX_SRC_TOKENS
+from qkv.decoding.translator import MAX_SRC_TOKENS
 
 
 class TranslationConfig(Config):
@@ -16,8 +16,9 @@ class TranslationConfig(Config):
 
     search: AnySearch = BeamConfig()
     """How an output is found."""
-    batch_tokens: int = Field(default=BATCH_TOKENS, ge=1)
-    """The most source tokens of a batch, padding included, counted once for each hypothesis."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """The most source tokens of a batch, padding included, counted once for each hypothesis; null: what the engine
+    likes."""
     max_src_tokens: int | None = Field(default=MAX_SRC_TOKENS, ge=2)
     """A longer source, END included, is cut; null: only what the model cannot read is cut."""
 

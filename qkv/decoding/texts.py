@@ -61,14 +61,14 @@ class TextDecoder:
         tokenizers: TokenizerPair,
         search: SearchConfig,
         wishes: Wishes,
-        batch_tokens: int,
+        batch_tokens: int | None = None,
         max_src_tokens: int | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
         self.search = search
         self.wishes = wishes
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = batch_tokens or engine.batch_tokens
         limits = [limit for limit in (max_src_tokens, engine.src_limit) if limit is not None]
         self.longest = min(limits, default=None)
 

@@ -18,6 +18,7 @@ class TorchEngine:
 
     name = "torch"
     parallel = 1
+    batch_tokens = 4096
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         self.models = models

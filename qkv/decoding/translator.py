@@ -12,7 +12,7 @@ from qkv.decoding.beam import BeamConfig
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.model_set import ModelLike, ModelSet
-from qkv.decoding.scoring import PairScore, score_pairs
+from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.team import translate_in_team
 from qkv.decoding.texts import Source, TextDecoder, Wishes
@@ -30,7 +30,6 @@ CHUNK = 512
 """Lines of a stream that are sorted and batched together."""
 PATIENCE = 3.0
 """Seconds of work in one process before it is worth starting others."""
-BATCH_TOKENS = 8192
 MAX_SRC_TOKENS = 1024
 
 
@@ -39,8 +38,9 @@ class Translator:
 
     `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
     processes need folders.
-    A batch holds `batch_tokens` source tokens at most, counted once for each hypothesis. A source longer than
-    `max_src_tokens`, or than the model can read, is cut, and its translation says so.
+    A batch holds `batch_tokens` source tokens at most, padding included and counted once for each hypothesis; by
+    default as many as the engine likes. A source longer than `max_src_tokens`, or than the model can read, is cut, and
+    its translation says so.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Translator:
         engine: EngineName = "auto",
         search: SearchConfig | None = None,
         workers: int | Literal["auto"] = "auto",
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         max_src_tokens: int | None = MAX_SRC_TOKENS,
     ) -> None:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
@@ -143,7 +143,9 @@ class Translator:
         """log p(target | source) of each pair, in order; what goes wrong is told with a number from `first` on."""
         models = [saved.model for saved in self.models.loaded]
         with evaluating(models):
-            return score_pairs(models, self.models.tokenizers, pairs, self.batch_tokens, first, progress)
+            return score_pairs(
+                models, self.models.tokenizers, pairs, self.batch_tokens or BATCH_TOKENS, first, progress
+            )
 
 
 def _sources(

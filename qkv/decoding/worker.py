@@ -34,7 +34,7 @@ class Setup:
     seals: Sequence[str]
     search: SearchConfig
     wishes: Wishes
-    batch_tokens: int
+    batch_tokens: int | None
     max_src_tokens: int | None
 
     def open(self) -> TextDecoder:

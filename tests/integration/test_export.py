@@ -57,7 +57,10 @@ def test_refusals(model: Path, forks: Forks, scratch: Path) -> None:
         (scratch / "hf", "ctranslate2", out, None): (2, "is an export itself; give the model that it was made from"),
         (model, "huggingface", out, "int8"): (2, "quantization int8: only CTranslate2 has that"),
         (model, "ctranslate2", out, "int3"): (2, "quantization int3 is unknown, choose one of int8, "),
-        (scratch / "learned", "huggingface", out, None): (2, "model.positions.kind learned; Hugging Face has no form of"),
+        (scratch / "learned", "huggingface", out, None): (
+            2,
+            "model.positions.kind learned; Hugging Face has no form of",
+        ),
     }
     for (source, to, target, quantization), (code, sentence) in refused.items():
         extra = ["--quantization", quantization] if quantization else []

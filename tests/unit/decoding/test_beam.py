@@ -53,6 +53,21 @@ def test_an_end_that_is_not_among_the_first_candidates_does_not_count() -> None:
     assert [(each.token, each.beam) for each in kept[2]] == [(END, None), (END, None)]
 
 
+def test_a_dead_end_is_no_hypothesis_if_there_is_another() -> None:
+    """Nothing may follow A: it counts only where nothing has ended."""
+
+    def table(source: Ids, said: Ids) -> list[float]:
+        nothing = [-math.inf] * 8
+        if not said:
+            nothing[A], nothing[END] = -0.1, -2.3 if len(source) > 1 else -math.inf
+        return nothing
+
+    task = task_of([[5, END], [END]], Limits(4), nbest=2)
+    both, one = BeamConfig(size=2, stop="exact").run(TableSteps(table), task)
+    assert [(each.tokens, each.ended) for each in both] == [([], True)]
+    assert [(each.tokens, each.ended) for each in one] == [([A], False)]
+
+
 def test_hypotheses_are_sorted_and_distinct() -> None:
     for groups in (1, 2, 3):
         search = BeamConfig(size=6, groups=groups, diversity=0.0)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.constraints import Rules, repeating
 from qkv.decoding.hypothesis import Partial
-from qkv.decoding.required import Required, contains, ends_with
+from qkv.decoding.ranking import Candidate
+from qkv.decoding.required import Required, contains, dealt, ends_with
 from qkv.decoding.search import Constraints, Limits, SearchConfig, searches
 from qkv.errors import UsageError
 from tests.support.tables import END, TableSteps, every_output, random_sources, random_table, task_of
@@ -164,6 +165,19 @@ def test_what_is_missing() -> None:
     assert required.only([5, 6], 6) == [5, 8]
     assert required.only([5, 6], 4) == [5]
     assert required.only([8, 5, 6, 5, 6, 7], 0) is None
+
+
+def test_places_are_dealt_out_by_banks() -> None:
+    """The best of those that hold most, the best of those that hold one less, ..., then the second best of each."""
+    required = Required([[5, 6]])
+    live = [Partial().extended(5, -1.0, None), Partial().extended(9, -0.5, None)]
+    log_probs = torch.full((2, 12), -3.0)
+    log_probs[1, 9], log_probs[1, 10] = -0.2, -0.4
+    best = [Candidate(-0.7, 1, 9, -0.2), Candidate(-0.9, 1, 10, -0.4)]
+    found = dealt(required, live, best, log_probs, log_probs)
+    assert [(each.beam, each.token) for each in found] == [(0, 6), (1, 5), (1, 9), (1, 10)]
+    assert found[0].score == pytest.approx(-4.0)
+    assert found[0].log_prob == -3.0
 
 
 def test_ends_with_and_contains() -> None:

@@ -102,6 +102,15 @@ def test_the_seed_the_source_and_the_number_decide() -> None:
     assert outputs(search, [both[0], both[0]], 6) == [first, first]
 
 
+def test_sentences_do_not_share_their_chances() -> None:
+    """A model that does not look at the source still says something else for another one."""
+    table = random_table(1, 20)
+    search = SampleConfig(samples=4)
+    steps = TableSteps(lambda source, said: table((), said))
+    first, second = search.draw(steps, task_of([[5, END], [6, END]], Limits(6, 6)))
+    assert all(one.tokens != other.tokens for one, other in zip(first, second, strict=True))
+
+
 def test_the_state_of_the_global_generators_does_not_matter() -> None:
     found = []
     for seed in (1, 2):

@@ -40,7 +40,9 @@ KINDS: list[dict[str, Any]] = [
 
 def random_targets(saved: SavedModel, count: int) -> list[list[int]]:
     source = random.Random(1)
-    return [[source.randrange(5, len(saved.tokenizers.tgt)) for _ in range(source.randint(0, 14))] for _ in range(count)]
+    return [
+        [source.randrange(5, len(saved.tokenizers.tgt)) for _ in range(source.randint(0, 14))] for _ in range(count)
+    ]
 
 
 def their_scores(folder: Path, saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[int]]) -> list[Any]:
@@ -155,7 +157,9 @@ def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
     ]
     assert reasons_against(config_of(WindowedModelConfig())) == []
     saved = decided_model()
-    with pytest.raises(UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose one of int8"):
+    with pytest.raises(
+        UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose one of int8"
+    ):
         export_ctranslate2(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "fast", "int3")
     assert not list(tmp_path.iterdir())
 

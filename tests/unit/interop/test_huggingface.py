@@ -84,7 +84,9 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
     for search in (GreedyConfig(max_length=STEPS, max_extra=99), BeamConfig(max_length=STEPS, max_extra=99)):
         beams = search.size if isinstance(search, BeamConfig) else 1
         with torch.no_grad():
-            found = model.generate(src, attention_mask=keep.long(), num_beams=beams, max_new_tokens=STEPS, max_length=None)
+            found = model.generate(
+                src, attention_mask=keep.long(), num_beams=beams, max_new_tokens=STEPS, max_length=None
+            )
         theirs = [up_to_end(ids[1:]) for ids in found.tolist()]
         ours = our_outputs(saved, sources, search)
         compared = same = 0
