@@ -3,16 +3,15 @@
     pip install 'qkv[fast,hf]'
     python benchmarks/decode_throughput.py
 
-All run the same weights, written by `qkv export`: the presets `tiny` and `base`, random, with 8,000 tokens and one shared
-embedding matrix. A source has 15 tokens, an output too: END's vector is zero, so that it is never among the best, and
-every output is cut at 15. All do the same 15 steps, which is checked, and how many outputs agree with ours is reported
-(not all: random weights have near ties). Greedy search and a beam of 5; one sentence after another, and batches of 32.
+All run the same weights, written by `qkv export`: the presets `tiny` and `base`, random, with 8,000 tokens and one
+shared embedding matrix. A source has 15 tokens, an output too: END's vector is zero, so that it is never among the
+best, and every output is cut at 15. All do the same 15 steps, which is checked, and how many outputs agree with ours is
+reported (with random weights there are near ties). Greedy search and a beam of 5; one sentence after another, and
+batches of 32. All get texts and give texts; the words of a text are its tokens.
 
-Ours gets texts and gives texts, tokenizing included; CTranslate2 alone and Hugging Face get tokens ready to use, and the
-options with which they do the same work (scores; early stopping). Each program has a process of its own. PyTorch's number
-of threads is what suits the cell: ours and Hugging Face run with one thread and with one for each core, and the faster is
-taken. CTranslate2 has one worker for each core with one thread each, and for one sentence also one worker with all cores
-as threads (`raw 1xN`), to see whether that would pay.
+Each program has a process of its own. PyTorch's number of threads is what suits the cell: ours and Hugging Face run
+with one thread and with one for each core, and the faster is taken. CTranslate2 has a worker with one thread for each
+core, and, to see whether that would pay, one worker with a thread for each core (`raw 1xN`).
 
 The programs take turns and a ratio is taken within each turn, so that a machine that slows down slows all of them.
 Nothing else may run meanwhile: what others use is measured before, recorded, and warned of. `--quick` only shows that

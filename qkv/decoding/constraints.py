@@ -28,7 +28,6 @@ class Rules:
     def __init__(self, task: SearchTask, no_repeat_ngram: int) -> None:
         constraints = task.constraints or [Constraints()] * len(task.limits)
         self._ngram = no_repeat_ngram
-        self._end = task.special.eos
         self._sentences = [
             _SentenceRules(limits, given, task.special) for limits, given in zip(task.limits, constraints, strict=True)
         ]

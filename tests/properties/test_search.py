@@ -226,6 +226,7 @@ def unchecked() -> Iterator[None]:
     config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("search", [GreedyConfig(max_factor=1.0, max_extra=1), BeamConfig(size=2, max_length=4)])
 def test_a_thousand_sentences_alone_in_batches_and_shuffled(search: SearchConfig) -> None:

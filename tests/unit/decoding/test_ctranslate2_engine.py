@@ -197,7 +197,7 @@ def test_what_it_cannot_do_is_named(
     _, theirs = engines()
     wanted = request(search, 1, nbest)
     assert reason in (theirs.refuses(wanted) or "")
-    with pytest.raises(UsageError, match="CTranslate2 cannot decode so: .*; use the engine torch"):
+    with pytest.raises(UsageError, match=r"CTranslate2 cannot decode so: .*; use the engine torch"):
         theirs.decode(random_sources(1), wanted)
 
 

@@ -130,7 +130,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(type(saved.config.text), "save", full)
-    with pytest.raises(QkvError, match="No space left on device.; nothing there was changed"):
+    with pytest.raises(QkvError, match=r"No space left on device\); nothing there was changed"):
         export_ctranslate2(saved, tmp_path / "fast")
     assert verify_folder(tmp_path / "fast") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fast"]
@@ -157,9 +157,7 @@ def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
     ]
     assert reasons_against(config_of(WindowedModelConfig())) == []
     saved = decided_model()
-    with pytest.raises(
-        UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose one of int8"
-    ):
+    with pytest.raises(UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose"):
         export_ctranslate2(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "fast", "int3")
     assert not list(tmp_path.iterdir())
 

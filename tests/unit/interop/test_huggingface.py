@@ -1,4 +1,4 @@
-"""A model written for Hugging Face transformers has the same logits there, and `generate` gives what our search gives."""
+"""A model written for Hugging Face transformers has the same logits there, and `generate` gives what we give."""
 
 import json
 import random

@@ -1,0 +1,1 @@
+"""The demonstration: letters to phonemes, learned from the CMU Pronouncing Dictionary in a few minutes."""

@@ -1,0 +1,133 @@
+"""What the demonstration keeps, and how far it has come."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.length_penalty import NoLengthPenalty
+from qkv.decoding.translator import Translator
+from qkv.demo.dictionary import Dictionary, write_parts
+from qkv.demo.recipe import demo_recipe
+from qkv.errors import CorruptFolder
+from qkv.evaluation.evaluate import evaluate_outputs
+from qkv.evaluation.files import EvaluationSet, read_table
+from qkv.evaluation.metrics import choose_metrics
+from qkv.files import read_manifest, write_atomic
+from qkv.progress import Reporter
+from qkv.training.checkpoint import STATE, list_checkpoints
+from qkv.training.run_folder import RunFolder
+from qkv.training.state import TrainState
+from qkv.training.trainer import Trainer
+
+SEARCH = BeamConfig(size=5, length_penalty=NoLengthPenalty())
+"""By probability alone, so that what is shown as more probable comes first."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A score, and where 95 of 100 test sets of this kind would have it."""
+
+    score: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the demonstration found out; numbers only, kept as JSON."""
+
+    model: str
+    """The seal of the model that was measured."""
+    minutes: float
+    updates: int
+    learned: int
+    """Words that the model learned from."""
+    held_out: int
+    """Words that it was measured on."""
+    scores: dict[str, Figure]
+
+
+class DemoFolder:
+    """Where everything of the demonstration is.
+
+    train.tsv, dev.tsv, test.tsv   the words
+    run/                           the run that learns from them; its best model is in run/best
+    results.json                   how good that model is on the words of test.tsv
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run = RunFolder(path / "run")
+        self._results = path / "results.json"
+
+    def forget(self) -> None:
+        """Remove the run and its results, unless somebody is training there."""
+        if self.run.path.exists():
+            with self.run.locked():
+                shutil.rmtree(self.run.path)
+        self._results.unlink(missing_ok=True)
+
+    def trainer(self, dictionary: Dictionary, minutes: float, words: int | None) -> Trainer:
+        """A new run, or the one that was stopped; that one goes on as it began."""
+        if self.run.is_used():
+            return Trainer.resume(self.run.path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_parts(dictionary, self.path, words)
+        return Trainer(demo_recipe(self.path, self.run.path, minutes))
+
+    def is_trained(self) -> bool:
+        return self.run.best.exists() and self._state().finished
+
+    def _state(self) -> TrainState:
+        newest = list_checkpoints(self.run.checkpoints)[-1:]
+        return TrainState.from_dict(json.loads((newest[0] / STATE).read_text(encoding="utf-8"))) if newest else TrainState()
+
+    def test(self) -> EvaluationSet:
+        """The words that are held out."""
+        return read_table(self.path / "test.tsv")
+
+    def learned(self) -> frozenset[str]:
+        """The words that the model learned from."""
+        lines = (self.path / "train.tsv").read_text(encoding="utf-8").splitlines()
+        return frozenset(line.partition("\t")[0] for line in lines)
+
+    def results(self) -> Results | None:
+        """Those of an earlier call of `measure`, if the model is still the same."""
+        try:
+            found = json.loads(self._results.read_text(encoding="utf-8"))
+            scores = {name: Figure(**figure) for name, figure in found["scores"].items()}
+            results = Results(**{**found, "scores": scores})
+            return results if results.model == read_manifest(self.run.best)["seal"] else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, CorruptFolder):
+            # They can be found out again.
+            return None
+
+    def measure(self, reporter: Reporter) -> Results:
+        """Pronounce the held-out words and keep how good that was."""
+        test, state = self.test(), self._state()
+        assert test.sources is not None
+        outputs = pronounce(self.run.path, test.sources, reporter)
+        found = evaluate_outputs(outputs, test, choose_metrics(["wer", "per"]), reporter=reporter)
+        scores = {
+            score.metric.name: Figure(score.value, score.interval.low, score.interval.high) for score in found.scores
+        }
+        results = Results(
+            model=read_manifest(self.run.best)["seal"],
+            minutes=state.progress.minutes,
+            updates=state.progress.updates,
+            learned=len(self.learned()),
+            held_out=len(test),
+            scores=scores,
+        )
+        write_atomic(self._results, json.dumps(asdict(results), indent=2) + "\n")
+        return results
+
+
+def pronounce(model: Path, words: Sequence[str], reporter: Reporter) -> list[str]:
+    """The best output for each word, by the engine that is fastest at it."""
+    translator = Translator(model, search=SEARCH)
+    found = translator.translate(words, token_scores=False, progress=reporter.counting("Pronouncing held-out words"))
+    return [translation.text for translation in found]

@@ -1,0 +1,31 @@
+"""What the demonstration trains."""
+
+from pathlib import Path
+
+from qkv.config import Period
+from qkv.data.config import BatchConfig, DataConfig
+from qkv.data.readers import TsvCorpus
+from qkv.models.config import ModelConfig
+from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
+from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
+from qkv.training.schedules import LinearConfig
+
+
+def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
+    """A small model, small batches, and a learning rate that falls to zero when the time is up.
+
+    A few passes over the dictionary are no danger of overfitting: dropout would only slow the learning down.
+    """
+    sizes = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0, "residual": "pre"}
+    return Recipe(
+        run=run,
+        data=DataConfig(
+            root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))
+        ),
+        text=TextConfig(src=CharacterConfig(), tgt=WhitespaceConfig()),
+        batch=BatchConfig(tokens=1024),
+        model=ModelConfig.model_validate(sizes),
+        schedule=LinearConfig(peak=3e-3, warmup=200),
+        training=TrainingConfig(stop_after=Period(minutes, "minutes"), workers="auto"),
+        validation=ValidationConfig(every=Period(minutes / 4, "minutes"), metrics=["wer", "per"], best="wer"),
+    )
