@@ -1,33 +1,103 @@
 """qkv demo"""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from qkv.demo.desk import Desk
+    from qkv.demo.folder import DemoFolder, Results
+
+INVITATION = "Type words to see how the model pronounces them; an empty line or Ctrl-D leaves."
+
 
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the demonstration keeps its data and its run.")] = Path(
-        "runs/demo"
-    ),
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long to train.")] = 4.0,
-    words: Annotated[int | None, typer.Option(min=100, help="Use only this many words.")] = None,
+    folder: Annotated[
+        Path, typer.Option(help="Where the demonstration keeps its words, its run and its model.")
+    ] = Path("runs/demo"),
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help="How long to train; starting and measuring come on top.")
+    ] = 4.25,
+    words: Annotated[int | None, typer.Option(min=100, help="Use only about this many words.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Forget the model that is there and train a new one.")] = False,
 ) -> None:
-    """Learn to pronounce English from a dictionary, in a few minutes."""
-    from qkv.demo import demo_trainer, pronounce_held_out
+    """Learn to pronounce English from a dictionary in a few minutes, then pronounce what you type.
+
+    Started again, it goes on where it was stopped, or shows the model that it has trained.
+    """
+    typer.echo("letters to phonemes, from the CMU Pronouncing Dictionary", err=True)
+    try:
+        desk = _learn_and_show(folder, minutes, words, again)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+    if sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty():
+        _talk(desk)
+
+
+def _learn_and_show(folder: Path, minutes: float, words: int | None, again: bool) -> "Desk":
+    """All but the conversation."""
+    import shutil
+
+    from qkv.demo.desk import Desk, Screen
+    from qkv.demo.folder import DemoFolder
+    from qkv.demo.report import report_lines
+    from qkv.visual.alignment_text import shades_for
+
+    place = DemoFolder(folder)
+    if again:
+        place.forget()
+    results = place.results()
+    if results is None:
+        results = _learn(place, minutes, words)
+    else:
+        typer.echo(f"{folder} has a trained model; add --again to train a new one", err=True)
+    encoding = sys.stdout.encoding if sys.stdout else None
+    desk = Desk(place, Screen(shades_for(encoding), shutil.get_terminal_size().columns))
+    print("\n".join(report_lines(place, results, desk)), flush=True)
+    return desk
+
+
+def _learn(place: "DemoFolder", minutes: float, words: int | None) -> "Results":
     from qkv.progress import default_reporter
 
-    trainer = demo_trainer(folder, minutes, words)
-    if trainer.resuming:
-        typer.echo(f"going on with the model in {folder}; remove that folder to begin again", err=True)
-    else:
-        typer.echo(f"learning to pronounce English for {minutes:g} minutes; the data is in {folder}", err=True)
-    result = trainer.train()
-    if not result.finished:
-        raise typer.Exit(result.exit_code)
+    if not place.is_trained():
+        trainer = place.trainer(minutes, words)
+        amount = trainer.recipe.training.stop_after.amount
+        verb = "going on with the training" if trainer.resuming else "training"
+        typer.echo(f"{verb}, {amount:g} minutes in all; Ctrl-C stops, and the same command goes on", err=True)
+        result = trainer.train()
+        if not result.finished:
+            typer.echo(f"stopped after update {result.updates:,}; the same command goes on from there", err=True)
+            raise typer.Exit(result.exit_code)
     reporter = default_reporter()
     try:
-        found = pronounce_held_out(folder, reporter.counting("Pronouncing"))
+        return place.measure(reporter)
     finally:
         reporter.close()
-    print("\n".join(found.lines()))
+
+
+def _talk(desk: "Desk") -> None:
+    """Answer lines until the person leaves."""
+    import io
+    import termios
+    from contextlib import suppress
+
+    with suppress(ImportError):
+        # Editing of the line and earlier lines by the arrow keys; not every Python has it.
+        import readline  # noqa: F401
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            # What the terminal cannot show, or typed by mistake, must not end the conversation.
+            stream.reconfigure(errors="replace")
+    # Keys that were hit while the model trained are no answer to the question.
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    print(f"\n{INVITATION}")
+    # Ctrl-C leaves like Ctrl-D.
+    with suppress(EOFError, KeyboardInterrupt):
+        while line := input("word> ").strip():
+            print("\n".join(desk.answer(line)))
+        return
+    print()

@@ -63,7 +63,7 @@ def translate(
             files = {"input": source} | ({"prefix file": prefixes} if prefixes else {})
             work.to_file(read_sources(source, prefixes, invalid_utf8), output, files, restart)
         else:
-            work.to_stdout(read_sources(source, prefixes, invalid_utf8), live=source is None)
+            work.to_stdout(read_sources(source, prefixes, invalid_utf8), source)
     except BrokenPipeError:
         # Who reads has seen enough.
         raise typer.Exit from None

@@ -30,16 +30,16 @@ class LineWork:
     """Of the input, for messages."""
     reporter: Reporter
 
-    def to_stdout(self, sources: Iterable[Source], live: bool) -> None:
-        """`live`: the sources come from standard input, and a person who types gets each answer at once."""
-        if live and sys.stdin is not None and sys.stdin.isatty():
+    def to_stdout(self, sources: Iterable[Source], path: Path | None) -> None:
+        """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
+        if path is None and sys.stdin is not None and sys.stdin.isatty():
             decoder = self.translator.decoder(self.wishes)
             for number, source in enumerate(sources, start=1):
                 _write_out(self.form(number, decoder([source])[0]).encode())
-        else:
-            total = count_ahead(sys.stdin.buffer) if live and sys.stdin is not None else None
-            for text, _ in self._pieces(sources, 0, total):
-                _write_out(text)
+            return
+        total = survey(path).lines if path else count_ahead(sys.stdin.buffer) if sys.stdin else 0
+        for text, _ in self._pieces(sources, 0, total):
+            _write_out(text)
 
     def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
         """A job. `files` are what the sources come from, the lines to translate first."""

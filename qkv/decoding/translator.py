@@ -58,6 +58,7 @@ class Translator:
         self.search = search or BeamConfig()
         self.batch_tokens = batch_tokens
         self.max_src_tokens = max_src_tokens
+        self._decoders: dict[Wishes, TextDecoder] = {}
 
     def translate(
         self,
@@ -123,15 +124,22 @@ class Translator:
 
     def decoder(self, wishes: Wishes) -> TextDecoder:
         """What translates in this process, with the engine that can do what is wished."""
+        if wishes not in self._decoders:
+            engine = self.engines.choose(self._example(wishes))
+            self._decoders[wishes] = TextDecoder(
+                engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.max_src_tokens
+            )
+        return self._decoders[wishes]
+
+    def _example(self, wishes: Wishes) -> DecodeRequest:
+        """A request by which an engine can tell whether it can do what is wished."""
         some = [SPECIAL.unk]
         constraints = Constraints(
             prefix=some if wishes.prefixes else (),
             forbidden=[some] if wishes.forbidden else (),
             required=[some] if wishes.required else (),
         )
-        request = DecodeRequest(self.search, wishes.nbest, [constraints], wishes.alignment, wishes.token_scores)
-        engine = self.engines.choose(request)
-        return TextDecoder(engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.max_src_tokens)
+        return DecodeRequest(self.search, wishes.nbest, [constraints], wishes.alignment, wishes.token_scores)
 
     def _setup(self, wishes: Wishes) -> Setup:
         folders, seals = self.models.folders, self.models.seals

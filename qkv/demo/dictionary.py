@@ -13,7 +13,7 @@ Dictionary = dict[str, list[str]]
 HELD_OUT = 50
 """One word in this many is kept for the final score, and as many for validation."""
 WORDS = 135_000
-"""Hashes are taken modulo this, a little more than there are words, so that `words` residues are about `words` words."""
+"""Hashes are taken modulo this, which is about the number of words: so many residues have about so many words."""
 
 
 def read_cmudict() -> Dictionary:
@@ -33,7 +33,7 @@ def read_cmudict() -> Dictionary:
 
 
 def write_parts(dictionary: Dictionary, folder: Path, words: int | None) -> None:
-    """train.tsv, dev.tsv and test.tsv: word, tab, phonemes. No word is in two of them; `words`: about so many in all."""
+    """train.tsv, dev.tsv, test.tsv: word, tab, phonemes. No word is in two of them; `words`: about so many in all."""
     parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     for word, answers in dictionary.items():
         # A choice by hash: a smaller demonstration has words from all over the alphabet.

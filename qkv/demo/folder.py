@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.length_penalty import NoLengthPenalty
 from qkv.decoding.translator import Translator
-from qkv.demo.dictionary import Dictionary, write_parts
+from qkv.demo.dictionary import read_cmudict, write_parts
 from qkv.demo.recipe import demo_recipe
 from qkv.errors import CorruptFolder
 from qkv.evaluation.evaluate import evaluate_outputs
@@ -70,12 +69,12 @@ class DemoFolder:
                 shutil.rmtree(self.run.path)
         self._results.unlink(missing_ok=True)
 
-    def trainer(self, dictionary: Dictionary, minutes: float, words: int | None) -> Trainer:
+    def trainer(self, minutes: float, words: int | None) -> Trainer:
         """A new run, or the one that was stopped; that one goes on as it began."""
         if self.run.is_used():
             return Trainer.resume(self.run.path)
         self.path.mkdir(parents=True, exist_ok=True)
-        write_parts(dictionary, self.path, words)
+        write_parts(read_cmudict(), self.path, words)
         return Trainer(demo_recipe(self.path, self.run.path, minutes))
 
     def is_trained(self) -> bool:
@@ -83,7 +82,11 @@ class DemoFolder:
 
     def _state(self) -> TrainState:
         newest = list_checkpoints(self.run.checkpoints)[-1:]
-        return TrainState.from_dict(json.loads((newest[0] / STATE).read_text(encoding="utf-8"))) if newest else TrainState()
+        return (
+            TrainState.from_dict(json.loads((newest[0] / STATE).read_text(encoding="utf-8")))
+            if newest
+            else TrainState()
+        )
 
     def test(self) -> EvaluationSet:
         """The words that are held out."""
@@ -109,25 +112,20 @@ class DemoFolder:
         """Pronounce the held-out words and keep how good that was."""
         test, state = self.test(), self._state()
         assert test.sources is not None
-        outputs = pronounce(self.run.path, test.sources, reporter)
-        found = evaluate_outputs(outputs, test, choose_metrics(["wer", "per"]), reporter=reporter)
-        scores = {
-            score.metric.name: Figure(score.value, score.interval.low, score.interval.high) for score in found.scores
-        }
+        counting = reporter.counting("Pronouncing held-out words")
+        found = Translator(self.run.path, search=SEARCH).translate(test.sources, token_scores=False, progress=counting)
+        outputs = [translation.text for translation in found]
+        evaluation = evaluate_outputs(outputs, test, choose_metrics(["wer", "per"]), reporter=reporter)
         results = Results(
             model=read_manifest(self.run.best)["seal"],
             minutes=state.progress.minutes,
             updates=state.progress.updates,
             learned=len(self.learned()),
             held_out=len(test),
-            scores=scores,
+            scores={
+                score.metric.name: Figure(score.value, score.interval.low, score.interval.high)
+                for score in evaluation.scores
+            },
         )
         write_atomic(self._results, json.dumps(asdict(results), indent=2) + "\n")
         return results
-
-
-def pronounce(model: Path, words: Sequence[str], reporter: Reporter) -> list[str]:
-    """The best output for each word, by the engine that is fastest at it."""
-    translator = Translator(model, search=SEARCH)
-    found = translator.translate(words, token_scores=False, progress=reporter.counting("Pronouncing held-out words"))
-    return [translation.text for translation in found]

@@ -19,9 +19,7 @@ def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
     sizes = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0, "residual": "pre"}
     return Recipe(
         run=run,
-        data=DataConfig(
-            root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))
-        ),
+        data=DataConfig(root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))),
         text=TextConfig(src=CharacterConfig(), tgt=WhitespaceConfig()),
         batch=BatchConfig(tokens=1024),
         model=ModelConfig.model_validate(sizes),

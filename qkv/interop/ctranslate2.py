@@ -124,8 +124,8 @@ def _activation(feed_forward: FeedForwardConfig) -> int:
 
 def _copy(*tensors: Tensor) -> np.ndarray:
     """The tensors below each other. Always a copy: quantization scales what it is given in place."""
-    joined = torch.cat([tensor.detach().float().cpu() for tensor in tensors])
-    return np.array(joined.numpy(), copy=True)
+    joined: np.ndarray = torch.cat([tensor.detach().float().cpu() for tensor in tensors]).numpy()
+    return joined
 
 
 def _fill_linear(spec: "LayerSpec", *linears: nn.Linear) -> None:

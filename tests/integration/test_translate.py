@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -86,6 +87,19 @@ def test_a_line_for_each_line(content: bytes, count: int, model: Path, scratch: 
     assert [not line for line in out.split("\n")[:-1]][: len(blank)] >= blank
     if content.startswith(b"aa ab\r\n"):
         assert out == quiet(forks.qkv("translate", model, *GREEDY, stdin=written(scratch / "lf", b"aa ab\n\nba\n")))
+
+
+def test_a_person_is_answered_at_once(model: Path, straight: str, lines: Path, forks: Forks) -> None:
+    keyboard, terminal = pty.openpty()
+    child = forks.start_qkv("translate", model, *GREEDY, stdin=Path(os.ttyname(terminal)))
+    for number, line in enumerate(lines.read_bytes().splitlines(keepends=True)[:3], start=1):
+        os.write(keyboard, line)
+        child.until(lambda count=number: child.out.read_bytes().count(b"\n") == count)
+    os.write(keyboard, b"\x04")
+    ended = child.wait()
+    os.close(keyboard)
+    os.close(terminal)
+    assert quiet(ended).splitlines() == straight.splitlines()[:3]
 
 
 def test_a_run_is_its_best_model(model: Path, lines: Path, straight: str, scratch: Path, forks: Forks) -> None:

@@ -46,7 +46,7 @@ def test_what_is_not_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"in:2:3: not valid UTF-8 text .* or read it with --invalid-utf8 replace$"):
         list(read_texts(path))
     assert list(read_texts(path, "replace")) == ["fine", "ab\ufffd"]
-    with path.open("rb") as stream, pytest.raises(DataError, match="^standard input:2:3: "):
+    with path.open("rb") as stream, pytest.raises(DataError, match=r"^standard input:2:3: "):
         list(stream_texts(stream))
 
 
@@ -63,7 +63,7 @@ def test_survey_knows_the_content_and_not_its_form(tmp_path: Path) -> None:
 def test_pairs() -> None:
     names = ("left", "right")
     assert list(paired(iter("ab"), iter("xy"), names)) == [("a", "x"), ("b", "y")]
-    with pytest.raises(DataError, match="^right: has only 1 lines, but left has more"):
+    with pytest.raises(DataError, match=r"^right: has only 1 lines, but left has more"):
         list(paired(iter("ab"), iter("x"), names))
-    with pytest.raises(DataError, match="^left: has only 1 lines, but right has more"):
+    with pytest.raises(DataError, match=r"^left: has only 1 lines, but right has more"):
         list(paired(iter("a"), iter("xy"), names))

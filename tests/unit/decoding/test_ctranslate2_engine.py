@@ -93,6 +93,7 @@ def batches(sources: list[list[int]]) -> list[list[list[int]]]:
         (BeamConfig(size=4, length_penalty=NONE, stop="exact"), 1),
         (BeamConfig(size=1), 1),
         (BeamConfig(max_factor=0.5, max_extra=0), 5),
+        (BeamConfig(max_factor=0.5, max_extra=1), 1),
         (BeamConfig(max_length=7, length_penalty={"kind": "power", "alpha": 0.0}), 1),
         (GreedyConfig(max_factor=0.5, max_extra=1), 1),
         (GreedyConfig(min_length=6), 1),
