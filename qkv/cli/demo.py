@@ -19,7 +19,7 @@ def demo(
     ] = Path("runs/demo"),
     minutes: Annotated[
         float, typer.Option(min=0.01, help="How long to train; starting and measuring come on top.")
-    ] = 4.25,
+    ] = 4.4,
     words: Annotated[int | None, typer.Option(min=100, help="Use only about this many words.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Forget the model that is there and train a new one.")] = False,
 ) -> None:

@@ -84,7 +84,7 @@ def _token_scores(models: Sequence[Seq2Seq], batch: Batch) -> list[list[float]]:
 def _log_probs(model: Seq2Seq, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
     decoded = model(batch.src, batch.src_keep, batch.tgt_in)[keep]
     picked = [
-        model.head.log_probs(rows).gather(1, wanted[:, None])[:, 0]
+        model.head.log_probs(rows, NEVER_OUTPUT).gather(1, wanted[:, None])[:, 0]
         for rows, wanted in zip(decoded.split(ROWS), targets.split(ROWS), strict=True)
     ]
     return torch.cat(picked)

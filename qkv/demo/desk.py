@@ -15,6 +15,7 @@ from qkv.visual.alignment_text import BLOCKS, draw_alignment
 LONGEST = 40
 """Letters of a word; the longest in the dictionary has 28."""
 MARGIN = " " * 10
+NOTHING = "(nothing)"
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,11 @@ class Desk:
 def guesses(found: Translation, answers: Sequence[str]) -> list[str]:
     """The outputs with their probabilities, those of the dictionary marked; then what it says besides."""
     each = [found, *found.alternatives]
-    width = max(len(one.text) for one in each)
+    texts = [one.text for one in each]
+    missed = [answer for answer in answers if answer not in texts]
+    width = max(map(len, [NOTHING, *texts, *missed]))
     lines = []
     for one in each:
         mark = "  = dictionary" if one.text in answers else ""
-        lines.append(f"  {100 * math.exp(sum(one.token_scores)):5.1f} %  {one.text:{width}}{mark}".rstrip())
-    missed = [answer for answer in answers if answer not in [one.text for one in each]]
-    return lines + [f"           {answer}  in the dictionary" for answer in missed]
+        lines.append(f"  {100 * math.exp(sum(one.token_scores)):5.1f} %  {one.text or NOTHING:{width}}{mark}".rstrip())
+    return lines + [f"{MARGIN} {answer:{width}}    dictionary" for answer in missed]

@@ -25,5 +25,7 @@ def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
         model=ModelConfig.model_validate(sizes),
         schedule=LinearConfig(peak=3e-3, warmup=200),
         training=TrainingConfig(stop_after=Period(minutes, "minutes"), workers="auto"),
-        validation=ValidationConfig(every=Period(minutes / 4, "minutes"), metrics=["wer", "per"], best="wer"),
+        validation=ValidationConfig(
+            every=Period(minutes / 4, "minutes"), metrics=["wer", "per"], best="per", max_sources=1000
+        ),
     )
