@@ -47,7 +47,7 @@ class Desk:
     def _answer_word(self, typed: str) -> list[str]:
         word, unknown = self._readable(typed)
         if not word:
-            return [f"{' '.join(map(repr, unknown or typed))}: not a letter of the dictionary; type an English word"]
+            return [f"{typed[:LONGEST]!r}: no letter of the dictionary is in it; type an English word"]
         if len(word) > LONGEST:
             return [f"{word[:LONGEST]}...: has {len(word):,} letters; type words of up to {LONGEST}"]
         found = self.pronounce([word])[0]
@@ -56,13 +56,13 @@ class Desk:
         return [title, *guesses(found, self.dictionary.get(word, [])), *self.picture(found), ""]
 
     def _readable(self, typed: str) -> tuple[str, list[str]]:
-        """The word as the dictionary would write it, and the characters that had to be left out."""
+        """The word as the dictionary would write it, and the letters and digits that had to be left out."""
         plain = unicodedata.normalize("NFKD", typed.replace("’", "'").casefold())
         letters = [letter for letter in plain if not unicodedata.combining(letter)]
         word = "".join(filter(self._knows, letters))
         # The end of a sentence is no part of its last word; but some abbreviations stand there with their point.
         word = word if word in self.dictionary else word.strip(".-")
-        return word, [letter for letter in dict.fromkeys(letters) if not self._knows(letter)]
+        return word, [letter for letter in dict.fromkeys(letters) if letter.isalnum() and not self._knows(letter)]
 
     def _knows(self, letter: str) -> bool:
         return SPECIAL.unk not in self.translator.models.tokenizers.src.encode(letter)

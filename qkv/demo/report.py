@@ -7,7 +7,7 @@ from qkv.evaluation.files import EvaluationSet
 SHOWN = 8
 PUBLISHED = """\
 Published WER, for orientation; other words were held out there, so the digits cannot be compared:
-  this dictionary, newest edition     33.9 %  Phonetisaurus (README of g2p-seq2seq)
+  this dictionary, as it was then     33.9 %  Phonetisaurus (README of g2p-seq2seq)
                                       30.2 %  Transformer of three layers (README of g2p-seq2seq)
   an older edition, split g014b2b     24.4 %  Phonetisaurus (README of g2p-seq2seq)
                                       20.2 %  Transformer (README of g2p-seq2seq)

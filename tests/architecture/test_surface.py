@@ -33,7 +33,7 @@ VERBS = {
     "config schema": [],
     "config show": ["recipe", "overrides"],
     "data check": ["recipe", "overrides", "--json"],
-    "demo": ["--folder", "--minutes", "--words"],
+    "demo": ["--folder", "--minutes", "--words", "--again"],
     "evaluate": [
         "model",
         "overrides",

@@ -22,7 +22,7 @@ PRELOADED = [
     "sacrebleu",
     "torch._dynamo",  # the first optimiser imports it
     "qkv.decoding.line_work",
-    "qkv.demo",
+    "qkv.demo.report",
     "qkv.training.average",
     "qkv.training.inspect_data",
 ]
