@@ -32,6 +32,8 @@ class Rules:
             _SentenceRules(limits, given, task.special) for limits, given in zip(task.limits, constraints, strict=True)
         ]
         self.active = bool(no_repeat_ngram) or any(sentence.active for sentence in self._sentences)
+        self._only_length = not no_repeat_ngram and not any(sentence.reads_tokens for sentence in self._sentences)
+        self._limits, self._end = task.limits, task.special.eos
 
     def required(self, sentence: int) -> "Required | None":
         """The required sequences of a sentence, if it has any."""
@@ -39,6 +41,8 @@ class Rules:
 
     def apply(self, log_probs: Tensor, rows: Sequence[Row]) -> Tensor:
         """[R, V] -> [R, V] with -inf on every token that may not follow."""
+        if self._only_length:
+            return self._without_end(log_probs, rows)
         forced_rows, forced, banned_rows, banned = [], [], [], []
         for row, (sentence, partial) in enumerate(rows):
             if partial is None:
@@ -59,6 +63,22 @@ class Rules:
             masked[row, only] = log_probs[row, only]
         return masked
 
+    def _without_end(self, log_probs: Tensor, rows: Sequence[Row]) -> Tensor:
+        """The shortest length alone, the commonest rule: END may not follow in the rows that are shorter."""
+        short = [
+            row
+            for row, (sentence, partial) in enumerate(rows)
+            if partial is not None and partial.length < self._limits[sentence].min_length
+        ]
+        if not short:
+            return log_probs
+        masked = log_probs.clone()
+        if len(short) == len(rows):
+            masked.select(1, self._end).fill_(-torch.inf)
+        else:
+            masked[short, self._end] = -torch.inf
+        return masked
+
 
 class _SentenceRules:
     """The rules of one sentence."""
@@ -70,7 +90,8 @@ class _SentenceRules:
         self._forbidden = [list(sequence) for sequence in constraints.forbidden]
         self.required = Required(constraints.required) if constraints.required else None
         self._end = special.eos
-        self.active = bool(limits.min_length or self._prefix or self._forbidden or self.required)
+        self.reads_tokens = bool(self._prefix or self._forbidden or self.required)
+        self.active = bool(limits.min_length) or self.reads_tokens
         self._check_space()
 
     def only(self, tokens: list[int]) -> list[int] | None:

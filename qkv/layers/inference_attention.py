@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.kernels.attention import attention
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.positions import Positions
 from qkv.layers.view import View
 
 
@@ -28,6 +29,8 @@ class InferenceAttention:
         self.num_heads = module.num_heads
         self.head_width = module.query.in_features // module.num_heads
         self.positions = module.positions
+        self.turns = type(self.positions).rotate is not Positions.rotate
+        """Whether queries and keys depend on their positions."""
         self.query_key_value = Projection(module.query, module.key, module.value)
         self.query = Projection(module.query)
         self.output = Projection(module.output)
@@ -44,21 +47,20 @@ class InferenceAttention:
 
         `past` [2, R, H, T, E] holds keys and values; those of the new position are written to its last place.
         """
-        split = self.query_key_value(x).view(len(x), 3, self.num_heads, 1, self.head_width)
-        queries, keys, values = split.unbind(1)
-        all_keys, all_values = past.unbind(0)
-        all_keys[:, :, -1:] = self.positions.rotate(keys, view.q_pos)
-        all_values[:, :, -1:] = values
+        split = self.query_key_value(x).view(-1, 3, self.num_heads, 1, self.head_width).transpose(0, 1)
+        if self.turns:
+            split = torch.stack([*(self.positions.rotate(part, view.q_pos) for part in split[:2]), split[2]])
+        past[:, :, :, -1:] = split[1:]
         bias = self.positions.bias(view.q_pos, view.k_pos)
-        queries = self.positions.rotate(queries, view.q_pos)
-        context = F.scaled_dot_product_attention(queries, all_keys, all_values, bias)
-        return self.output(context.reshape(x.shape))
+        keys, values = past.unbind(0)
+        context = F.scaled_dot_product_attention(split[0], keys, values, bias)
+        return self.output(context.view(x.shape))
 
     def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
         """Attention of rows [R, D] to the keys and values of their sources, `memory` [2, R / beams, H, S, E]."""
         keys, values = memory.unbind(0)
         context = F.scaled_dot_product_attention(self._queries(x, beams), keys, values, padding)
-        return self.output(context.transpose(1, 2).reshape(x.shape))
+        return self.output(context.view(x.shape) if beams == 1 else context.transpose(1, 2).reshape(x.shape))
 
     def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
         """The weights of `attend`, the mean over its heads [R, S]."""
@@ -67,4 +69,7 @@ class InferenceAttention:
 
     def _queries(self, x: Tensor, beams: int) -> Tensor:
         """[R / beams, H, beams, E]: the beams of a sentence are the queries of one attention."""
-        return self.query(x).view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)
+        queries = self.query(x)
+        if beams == 1:
+            return queries.view(-1, self.num_heads, 1, self.head_width)
+        return queries.view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)

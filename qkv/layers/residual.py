@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Annotated, Literal
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.kernels.norm import residual_norm
@@ -99,4 +99,4 @@ class PreNorm(Residual):
 
 def norm_for_inference(norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
     shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
-    return lambda x: F.layer_norm(x, shape, weight, bias, eps)
+    return lambda x: torch.layer_norm(x, shape, weight, bias, eps)

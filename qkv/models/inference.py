@@ -72,8 +72,8 @@ class InferenceModel:
 
     def __init__(self, model: Seq2Seq) -> None:
         self.model = model
-        self.src_embedder = model.src_embedder
-        self.tgt_embedder = model.tgt_embedder
+        self.src_embedder = model.src_embedder.for_inference()
+        self.tgt_embedder = model.tgt_embedder.for_inference()
         self.encoder_final, self.decoder_final = model.encoder.final, model.decoder.final
         # A layer that stands at several depths is laid out once.
         encoder = {layer: _EncoderLayer(layer) for layer in model.encoder.in_order()}
@@ -113,20 +113,19 @@ class InferenceModel:
         """
         at = state.length
         pos = self._positions(at + 1)
-        view = View(pos[at:], pos)
-        x = self.tgt_embedder(tokens[:, None], view.q_pos)[:, 0]
+        view = View(pos.narrow(0, at, 1), pos)
+        x = self.tgt_embedder(tokens.unsqueeze(1), view.q_pos).squeeze(1)
         room = state.next_room()
-        pasts = room.tensor[:, :, :, :, : at + 1].unbind(0)
-        memories = state.memory.unbind(0)
+        pasts, memories = room.tensor.narrow(4, 0, at + 1).unbind(0), state.memory.unbind(0)
         for layer, past, memory in zip(self.decoder[:-1], pasts, memories, strict=False):
             x = layer(x, past, view, memory, state)
         x = self.decoder[-1](x, pasts[-1], view, memories[-1], state, watch)
         return self.decoder_final(x), state.after(room)
 
     def _positions(self, count: int) -> Tensor:
-        if len(self._range) < count:
+        if self._range.shape[0] < count:
             self._range = torch.arange(2 * count, device=self.memory_projection.weight.device)
-        return self._range[:count]
+        return self._range.narrow(0, 0, count)
 
 
 class _EncoderLayer:

@@ -1,7 +1,10 @@
 """The encoder-decoder Transformer."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from qkv.functional.masks import causal
 from qkv.layers.dropout import Dropout
@@ -25,6 +28,11 @@ class Embedder(nn.Module):
 
     def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
         return self.dropout(self.positions.embed(self.tokens(ids), pos))
+
+    def for_inference(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+        weight, scale, embed = self.tokens.weight, self.tokens.scale, self.positions.embed
+        return lambda ids, pos: embed(F.embedding(ids, weight) * scale, pos)
 
 
 class Seq2Seq(nn.Module):

@@ -184,20 +184,6 @@ def test_config(recipe: Path, scratch: Path, forks: Forks) -> None:
     assert forks.qkv("config", "show", "nowhere.yaml").code == 2
 
 
-@pytest.mark.slow
-def test_demo(scratch: Path, forks: Forks) -> None:
-    """A tenth of a minute on a few words; started again, it goes on where it was, that is at the end."""
-    demo = ("demo", "--folder", scratch / "demo", "--words", 1500, "--minutes", 0.1)
-    ended = forks.qkv(*demo, timeout=120)
-    assert ended.code == 0, ended.stderr
-    assert "words that were not in the training data:" in ended.stdout
-    assert "% pronounced right" in ended.stdout
-    assert len(ended.stdout.splitlines()) > 8
-    again = forks.qkv(*demo)
-    assert again.code == 0
-    assert again.stdout == ended.stdout
-
-
 def test_output_that_goes_nowhere(recipe: Path) -> None:
     """A reader that leaves, a full disk, closed streams: never a traceback."""
     qkv = f"'{sys.executable}' -c 'from qkv.cli import main; main()'"

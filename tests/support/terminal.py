@@ -1,6 +1,7 @@
 """A command on a terminal: what it shows is read, and keys are hit, Ctrl-C and Ctrl-D among them."""
 
 import fcntl
+import io
 import os
 import random
 import re
@@ -43,12 +44,16 @@ class Terminal:
 
     def end(self, timeout: float = 60) -> tuple[int, str]:
         """The exit code, and what appeared since it was last waited for."""
-        ended = self.child.wait(timeout)
+        end = time.monotonic() + timeout
+        # Read all the time: who writes to a terminal that nobody reads comes to a halt.
+        while (code := self.child.poll()) is None:
+            self._receive()
+            assert time.monotonic() < end, f"still running: {self.shown}"
         while self._receive():
             pass
         os.close(self.keys)
         os.close(self._terminal)
-        return ended.code, self.shown[self.read :]
+        return code, self.shown[self.read :]
 
     def _receive(self) -> bool:
         if not select.select([self.keys], [], [], 0.1)[0]:
@@ -64,8 +69,10 @@ def on_terminal(name: str, *arguments: str) -> None:
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     for number in range(3):
         os.dup2(terminal, number)
+    # Open as long as the process lives.
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
+        io.TextIOWrapper(io.FileIO(number, mode, closefd=False), encoding="utf-8", line_buffering=True)
+        for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
     os.environ["TERM"] = "xterm"
     # Where tests run in the background of a shell, it was ignored.

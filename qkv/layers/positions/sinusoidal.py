@@ -29,7 +29,7 @@ class Sinusoidal(Positions):
         self._table = torch.empty(0, d_model)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        longest = int(pos.max()) + 1 if pos.numel() else 0
+        longest = int(pos.amax()) + 1 if pos.numel() else 0
         table = self._table
         if len(table) < longest or table.dtype != x.dtype or table.device != x.device:
             positions = torch.arange(max(longest, 2 * len(table)), device=x.device)

