@@ -16,7 +16,7 @@ from qkv.evaluation.files import EvaluationSet, read_table
 from qkv.evaluation.metrics import choose_metrics
 from qkv.files import read_manifest, write_atomic
 from qkv.progress import Reporter
-from qkv.training.checkpoint import STATE, list_checkpoints
+from qkv.training.checkpoint import STATE, list_checkpoints, newest_good
 from qkv.training.run_folder import RunFolder
 from qkv.training.state import TrainState
 from qkv.training.trainer import Trainer
@@ -81,12 +81,11 @@ class DemoFolder:
         return self.run.best.exists() and self._state().finished
 
     def _state(self) -> TrainState:
-        newest = list_checkpoints(self.run.checkpoints)[-1:]
-        return (
-            TrainState.from_dict(json.loads((newest[0] / STATE).read_text(encoding="utf-8")))
-            if newest
-            else TrainState()
-        )
+        """Where the run stands."""
+        if not list_checkpoints(self.run.checkpoints):
+            return TrainState()
+        newest, _ = newest_good(self.run.checkpoints)
+        return TrainState.from_dict(json.loads((newest / STATE).read_text(encoding="utf-8")))
 
     def test(self) -> EvaluationSet:
         """The words that are held out."""

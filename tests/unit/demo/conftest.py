@@ -8,8 +8,10 @@ import torch
 
 from qkv.demo import desk, folder
 from qkv.demo.folder import DemoFolder
+from qkv.files import new_folder
 from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
+from qkv.training.checkpoint import STATE
 from qkv.training.state import Progress, TrainState
 from tests.support.small import small_config, stir
 
@@ -40,8 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoFolder:
     saved = SavedModel(new_model(config, pair).eval(), pair, SavedConfig(model=config, text=text))
     stir(saved.model)
     save_model(found.run.best, saved, {"update": 7})
-    checkpoint = found.run.checkpoints / "step-00000007"
-    checkpoint.mkdir()
     state = TrainState(progress=Progress(updates=7, minutes=4.25), finished=True)
-    (checkpoint / "state.json").write_text(json.dumps(state.as_dict()), encoding="utf-8")
+    with new_folder(found.run.checkpoints / "step-00000007", {"what": "checkpoint"}) as checkpoint:
+        (checkpoint / STATE).write_text(json.dumps(state.as_dict()), encoding="utf-8")
     return found

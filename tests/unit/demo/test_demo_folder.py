@@ -12,7 +12,7 @@ from qkv.demo.folder import DemoFolder
 from qkv.demo.report import report_lines
 from qkv.errors import UsageError
 from qkv.evaluation.metrics import METRICS
-from qkv.files import read_manifest
+from qkv.files import MANIFEST, read_manifest, seal
 from qkv.progress import SilentReporter
 from qkv.visual.alignment_text import ASCII, BLOCKS
 
@@ -29,6 +29,14 @@ def test_measured_once_and_then_known(place: DemoFolder) -> None:
         figure = results.scores[name]
         assert figure.score == METRICS[name].score(outputs, test.references)
         assert figure.low <= figure.score <= figure.high
+
+
+def test_a_model_in_the_middle_of_its_training_is_not_trained(place: DemoFolder) -> None:
+    state = next(place.run.checkpoints.glob("*/state.json"))
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"finished": False}))
+    (state.parent / MANIFEST).unlink()
+    seal(state.parent, {"what": "checkpoint"})
+    assert not place.is_trained()
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"scores": {"wer": 1}}'])
