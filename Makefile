@@ -26,7 +26,7 @@ demo: .venv/installed ## train a small model on real data in a few minutes and s
 test: lint ## lint, then run all the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-lint: .venv/installed ## check style, format and types
+lint: .venv/installed-dev ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -45,6 +45,10 @@ $(BIN)/python:
 # The stamps are written last, so an interrupted installation is taken up again.
 .venv/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into .venv; the first time this takes a few minutes."
+	$(INSTALL) -e '.[demo,fast]'
+	@touch $@
+
+.venv/installed-dev: .venv/installed
 	$(INSTALL) -e '.[demo,fast,hf,parquet,dev]'
 	@touch $@
 

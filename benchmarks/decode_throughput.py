@@ -175,7 +175,7 @@ def processes(folder: Path, chosen: list[tuple[str, int]]) -> Iterator[dict[tupl
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"},
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
         for program, threads in chosen
     }

@@ -1,8 +1,10 @@
 """The `qkv` command: its verbs, and how errors become one sentence and an exit code."""
 
 import os
+import select
 import sys
 import traceback
+import warnings
 
 import typer
 
@@ -51,18 +53,43 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run a verb. Exit codes: 0 done, 1 failure, 2 wrong use, 130 or 143 stopped by a signal."""
+    warnings.formatwarning = lambda message, *place: f"{message}\n"
     try:
-        app()
+        try:
+            app()
+        finally:
+            # What cannot be written fails here: when the interpreter ends, it could not be told any more.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except QkvError as error:
         sys.exit(_fail(str(error), error.exit_code))
     except KeyboardInterrupt:
         sys.exit(_fail("stopped", 130))
+    except SystemExit as stop:
+        # typer makes a failure of a reader that went away.
+        sys.exit(_unread() if isinstance(stop.__context__, BrokenPipeError) else stop.code)
     except BrokenPipeError:
-        # The reader of our output went away: nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(_unread())
     except OSError as error:
+        if error.filename is None:
+            _forget_output()
         sys.exit(_fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1))
+
+
+def _unread() -> int:
+    """The exit code after a reader went away: who reads our output has seen enough, but progress is no output."""
+    watch = select.poll()
+    if sys.stdout is not None:
+        watch.register(sys.stdout.fileno(), 0)
+    enough = bool(watch.poll(0))
+    _forget_output()
+    return 0 if enough else 1
+
+
+def _forget_output() -> None:
+    """What was not written is not tried again at the end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -10,8 +10,11 @@ from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Language, Metrics, 
 
 def compare(
     systems: Annotated[
-        list[Path],
-        typer.Argument(help="Files of outputs or folders of models, two or more; the first is the baseline."),
+        list[str],
+        typer.Argument(
+            help="Files of outputs or folders of models, two or more, the first is the baseline; "
+            "then settings for the models, such as search.size=10."
+        ),
     ],
     src: Source = None,
     ref: References = None,
@@ -27,33 +30,37 @@ def compare(
     """Which system is better, and is it chance? Scores side by side, with two tests of significance."""
     import json
 
-    from qkv.cli.evaluate import choose
+    from qkv.cli.evaluate import choose, refuse_without_model
     from qkv.cli.tables import print_tables
     from qkv.errors import UsageError
     from qkv.evaluation.as_json import comparison_dict
     from qkv.evaluation.compare import compare_outputs
-    from qkv.evaluation.files import read_evaluation_set
+    from qkv.evaluation.files import read_evaluation_set, require_writable
     from qkv.evaluation.report import comparison_report
     from qkv.evaluation.systems import outputs_of
     from qkv.evaluation.tables import comparison_tables
     from qkv.files import write_atomic
     from qkv.progress import default_reporter
 
-    if len(set(systems)) < max(2, len(systems)):
+    overrides = [given for given in systems if "=" in given and not Path(given).exists()]
+    paths = [Path(given) for given in systems if given not in overrides]
+    if len(set(paths)) < max(2, len(paths)):
         raise UsageError("give two different systems or more, each once: qkv compare BASELINE OTHER ...")
+    if not any(path.is_dir() for path in paths):
+        refuse_without_model(dict.fromkeys(overrides, True) | {"--engine": engine != "auto", "--beam": beam})
+    require_writable(html)
     test = read_evaluation_set(ref or [], src, tsv)
     chosen = choose(metrics, test, lang)
-    settings = [f"search.size={beam}"] if beam else []
     reporter = default_reporter(quiet=2.0)
     try:
-        outputs = {str(system): outputs_of(system, test, settings, engine, reporter) for system in systems}
+        outputs = {str(path): outputs_of(path, test, overrides, beam, engine, reporter) for path in paths}
         found = compare_outputs(outputs, test, chosen, reporter)
     finally:
         reporter.close()
-    if html is not None:
-        write_atomic(html, comparison_report(found, f"Comparison of {' and '.join(outputs)}", examples))
     if as_json:
         print(json.dumps(comparison_dict(found), indent=2, ensure_ascii=False))
     else:
         print_tables(comparison_tables(found))
         print("\n".join(["", *(f"{title}: {text}" for title, text in found.signatures.items())]))
+    if html is not None:
+        write_atomic(html, comparison_report(found, f"Comparison of {' and '.join(outputs)}", examples))

@@ -5,9 +5,14 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="What a recipe can say.")
+app = typer.Typer(no_args_is_help=True, help="What a recipe can say, and what can be set when a model is used.")
 
 GENERATED = "*Generated from the code; `qkv config reference > docs/configuration.md` writes it again.*"
+TRAINING = f"{GENERATED}\n\nThe keys of a complete run, in a file or as `key.sub=value` behind `qkv train`."
+USING = (
+    "The keys of `qkv translate`, `qkv evaluate`, `qkv compare` and `qkv show beam`, as `key.sub=value` on the command "
+    "line. A recipe does not have them."
+)
 
 
 @app.command("schema")
@@ -23,12 +28,13 @@ def schema() -> None:
 
 @app.command("reference")
 def reference() -> None:
-    """Print every key of a recipe with its type, default and meaning, as Markdown."""
+    """Print every key with its type, default and meaning, as Markdown: those of recipes, then those of decoding."""
     from qkv.config.reference import reference_page
+    from qkv.decoding.settings import TranslationConfig
     from qkv.training.recipe import Recipe
 
-    title, rest = reference_page(Recipe).split("\n\n", 1)
-    print(title, GENERATED, rest, sep="\n\n", end="")
+    print(reference_page(Recipe, "Recipe", TRAINING))
+    print(reference_page(TranslationConfig, "Using a model", USING), end="")
 
 
 @app.command("show")

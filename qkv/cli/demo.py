@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qkv.errors import CorruptFolder, DataError
+
 if TYPE_CHECKING:
     from qkv.demo.desk import Desk
     from qkv.demo.folder import DemoFolder, Results
@@ -19,7 +21,7 @@ def demo(
     ] = Path("runs/demo"),
     minutes: Annotated[
         float, typer.Option(min=0.01, help="How long to train; starting and measuring come on top.")
-    ] = 4.4,
+    ] = 4.65,
     words: Annotated[int | None, typer.Option(min=100, help="Use only about this many words.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Forget the model that is there and train a new one.")] = False,
 ) -> None:
@@ -33,6 +35,8 @@ def demo(
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
+    except (CorruptFolder, DataError) as error:
+        raise CorruptFolder(f"{folder}: is damaged ({error}); add --again to train a new model") from error
     if sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty():
         _talk(desk)
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from qkv.evaluation.files import EvaluationSet
     from qkv.evaluation.metric import Metric
 
+EngineName = Literal["auto", "torch", "ctranslate2"]
 Source = Annotated[Path | None, typer.Option("--src", help="The sources, one a line.")]
 References = Annotated[list[Path] | None, typer.Option("--ref", help="The right answers, one a line; repeatable.")]
 Pairs = Annotated[
@@ -19,10 +20,7 @@ Metrics = Annotated[
     str | None, typer.Option("--metrics", help="With commas: bleu, chrf, ter, bleu_tok_lc, accuracy, wer, per.")
 ]
 Language = Annotated[str | None, typer.Option("--lang", help="Language of the right answers, for bleu_tok_lc.")]
-Engine = Annotated[
-    Literal["auto", "torch", "ctranslate2"],
-    typer.Option("--engine", help="What runs the model; auto: the fastest that can."),
-]
+Engine = Annotated[EngineName, typer.Option("--engine", help="What runs the model; auto: the fastest that can.")]
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Short for search.size=N.")]
 Report = Annotated[Path | None, typer.Option("--html", help="Write a report to this file.")]
 Examples = Annotated[int, typer.Option("--examples", min=0, help="How many outputs each list of the report has.")]
@@ -59,32 +57,33 @@ def evaluate(
     from qkv.evaluation.as_json import evaluation_dict
     from qkv.evaluation.buckets import training_frequencies
     from qkv.evaluation.evaluate import evaluate_outputs
-    from qkv.evaluation.files import read_evaluation_set, read_outputs, training_targets
+    from qkv.evaluation.files import read_evaluation_set, read_outputs, require_writable, training_targets
     from qkv.evaluation.report import evaluation_report
     from qkv.evaluation.systems import decode_outputs
     from qkv.evaluation.tables import evaluation_tables
     from qkv.files import write_atomic
     from qkv.progress import default_reporter
 
+    if (model is None) == (hyp is None):
+        raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
+    if model is None:
+        refuse_without_model({"--with": voters, "--engine": engine != "auto", "--beam": beam, "--out": out})
+    require_writable(out, html)
     test = read_evaluation_set(ref or [], src, tsv)
     chosen = choose(metrics, test, lang)
+    seen = None if train is None else training_frequencies(training_targets(train, test))
     reporter = default_reporter(quiet=2.0)
     try:
-        if model is not None and hyp is None:
-            settings = [*([f"search.size={beam}"] if beam else []), *(overrides or [])]
-            outputs = decode_outputs([model, *(voters or [])], test, settings, engine, reporter)
-        elif hyp is not None and model is None:
-            outputs = read_outputs(hyp, test)
+        if model is not None:
+            outputs = decode_outputs([model, *(voters or [])], test, overrides or [], beam, engine, reporter)
         else:
-            raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
+            assert hyp is not None
+            outputs = read_outputs(hyp, test)
         if out is not None:
             write_atomic(out, "".join(f"{output}\n" for output in outputs))
-        seen = None if train is None else training_frequencies(training_targets(train, test))
         found = evaluate_outputs(outputs, test, chosen, seen, reporter)
     finally:
         reporter.close()
-    if html is not None:
-        write_atomic(html, evaluation_report(found, f"Evaluation of {model or hyp}", examples))
     for remark in found.remarks:
         typer.echo(remark, err=True)
     if as_json:
@@ -92,6 +91,16 @@ def evaluate(
     else:
         print_tables(evaluation_tables(found))
         print("\n".join(["", *(f"{title}: {text}" for title, text in found.signatures.items())]))
+    if html is not None:
+        write_atomic(html, evaluation_report(found, f"Evaluation of {model or hyp}", examples))
+
+
+def refuse_without_model(given: dict[str, object]) -> None:
+    """Options that would be without any effect where nothing is decoded."""
+    from qkv.errors import UsageError
+
+    if idle := [name for name, value in given.items() if value]:
+        raise UsageError(f"{', '.join(idle)}: only for models, but these outputs are there already; leave it out")
 
 
 def choose(names: str | None, test: "EvaluationSet", language: str | None) -> list["Metric"]:

@@ -22,18 +22,22 @@ def beam(
 ) -> None:
     """Draw the tree that a beam search grows for a text; prints the text that won."""
     from qkv.decoding.beam import BeamConfig
+    from qkv.decoding.model_set import ModelSet
     from qkv.decoding.settings import translation_config
     from qkv.errors import UsageError
     from qkv.files import write_atomic
-    from qkv.models.folder import load_model
-    from qkv.models.locate import locate_model
     from qkv.visual.beam_tree import draw_tree, grow_tree
 
-    search = translation_config(overrides or []).search
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the text is not valid UTF-8; convert it, for example by iconv") from None
+    config = translation_config(overrides or [])
+    search = config.search
     if not isinstance(search, BeamConfig):
         raise UsageError("the picture shows a beam search, not another one; leave search.kind out")
-    saved = load_model(locate_model(model))
-    nodes, best = grow_tree(saved, text, search)
+    saved = ModelSet([model]).loaded[0]
+    nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
     write_atomic(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)

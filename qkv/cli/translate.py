@@ -40,7 +40,7 @@ def translate(
     """Translate standard input: a line of output for each line of input."""
     from qkv.data.texts import STDIN
     from qkv.decoding.line_work import LineWork, read_sources
-    from qkv.decoding.settings import translation_config
+    from qkv.decoding.settings import translation_config, with_beam
     from qkv.decoding.texts import Wishes
     from qkv.decoding.translator import Translator
     from qkv.errors import UsageError
@@ -51,7 +51,7 @@ def translate(
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     keep_freed_memory()
-    config = translation_config([*([f"search.size={beam}"] if beam else []), *(overrides or [])])
+    config = translation_config(with_beam(overrides or [], beam))
     translator = Translator(
         [model, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
     )
@@ -64,9 +64,6 @@ def translate(
             work.to_file(read_sources(source, prefixes, invalid_utf8), output, files, restart)
         else:
             work.to_stdout(read_sources(source, prefixes, invalid_utf8), source)
-    except BrokenPipeError:
-        # Who reads has seen enough.
-        raise typer.Exit from None
     finally:
         reporter.close()
 

@@ -28,9 +28,9 @@ def schema(cls: type[Config]) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **cls.model_json_schema()}
 
 
-def reference_page(cls: type[Config]) -> str:
-    """Markdown: a table of all keys, then for every component a table for each of its kinds."""
-    parts = [f"# {cls.__name__}\n\n{_prose(cls)}{_table(cls)}"]
+def reference_page(cls: type[Config], title: str, about: str) -> str:
+    """Markdown: `title` and `about`, a table of all keys, then for every component a table for each of its kinds."""
+    parts = [f"# {title}\n\n{about}\n\n{_table(cls)}"]
     for kinds in _all_kinds(cls):
         parts.append(f"## {_title(kinds)}\n\nOne of: {', '.join(f'`{name}`' for name in kinds.names())}.\n")
         for config in kinds:

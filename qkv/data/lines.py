@@ -94,6 +94,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
     """The decompressed content of `path`, a bounded piece at a time."""
     try:
         with path.open("rb") as file:
+            if not file.seekable():
+                raise DataError(f"{path}: is not a regular file; give a file, or use standard input")
             start = file.read(8)
             file.seek(0)
             produced = 0

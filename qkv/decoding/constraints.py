@@ -92,7 +92,6 @@ class _SentenceRules:
         self._end = special.eos
         self.reads_tokens = bool(self._prefix or self._forbidden or self.required)
         self.active = bool(limits.min_length) or self.reads_tokens
-        self._check_space()
 
     def only(self, tokens: list[int]) -> list[int] | None:
         """The tokens of which one must follow; None: any may."""
@@ -109,15 +108,6 @@ class _SentenceRules:
         for sequence in self._forbidden:
             if ends_with(tokens, sequence[:-1]):
                 yield sequence[-1]
-
-    def _check_space(self) -> None:
-        """What must be written fits into the longest output."""
-        missing = self.required.missing(self._prefix) if self.required else 0
-        if len(self._prefix) + missing > self._limits.max_length:
-            raise UsageError(
-                f"a prefix of {len(self._prefix)} tokens and {missing} tokens of required sequences do not fit into an "
-                f"output of at most {self._limits.max_length} tokens: raise max_length, max_factor or max_extra"
-            )
 
 
 def repeating(tokens: Sequence[int], n: int) -> Iterator[int]:

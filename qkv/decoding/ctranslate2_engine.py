@@ -52,6 +52,14 @@ def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
+def reasons_against_request(request: DecodeRequest) -> list[str]:
+    """The same of a whole request; known without any model."""
+    reasons = reasons_against_search(request.search, request.nbest)
+    if any(each.prefix or each.forbidden or each.required for each in request.constraints):
+        reasons.append("it takes no prefix, forbidden or required words")
+    return reasons
+
+
 class CTranslate2Engine:
     """Made from the folder of an export. `threads` calls of `decode` run at once, one thread each (None: the cores)."""
 
@@ -77,15 +85,9 @@ class CTranslate2Engine:
         self._tgt_ids = {name: i for i, name in enumerate(tgt)}
         self._translator = _open(folder, manifest.get("quantization"), self.parallel)
 
-    def refuses(self, request: DecodeRequest) -> str | None:
-        reasons = reasons_against_search(request.search, request.nbest)
-        if any(each.prefix or each.forbidden or each.required for each in request.constraints):
-            reasons.append("it takes no prefix, forbidden or required words")
-        return "; ".join(reasons) or None
-
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
-        if reason := self.refuses(request):
-            raise UsageError(f"CTranslate2 cannot decode so: {reason}; use the engine torch")
+        if reasons := reasons_against_request(request):
+            raise UsageError(f"CTranslate2 cannot decode so: {'; '.join(reasons)}; use the engine torch")
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
         names = self._src_names
         words = [[names[i] for i in ids] for ids in sources]

@@ -38,8 +38,5 @@ class Engine(Protocol):
     src_limit: int | None
     """The longest source, END included; None: any length."""
 
-    def refuses(self, request: DecodeRequest) -> str | None:
-        """Why it cannot do what is asked, for example "it does not sample"; None: it can."""
-
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first. Sources end with END; one call is one batch."""

@@ -39,9 +39,10 @@ class Job:
             with _told(self.part):
                 self.file = self.part.open("ab", buffering=0)
                 _cut(self.file, self.size)
+                sync(output.parent)
 
     def _read(self, identity: dict[str, Any]) -> bool:
-        """What the journal says; False if it says nothing yet. A last line that is not whole does not count."""
+        """What the journal says; False if nothing is done yet. A last line that is not whole does not count."""
         whole = self.journal.read().rpartition(b"\n")[0]
         _cut(self.journal, len(whole) + 1 if whole else 0)
         if not whole:
@@ -49,8 +50,9 @@ class Job:
         try:
             first, *entries = [json.loads(line) for line in whole.split(b"\n")]
             begun: dict[str, Any] = first["job"]
-            if entries:
-                self.lines, self.size, self.check = (int(entries[-1][key]) for key in ("lines", "bytes", "crc32"))
+            if not entries:
+                return False
+            self.lines, self.size, self.check = (int(entries[-1][key]) for key in ("lines", "bytes", "crc32"))
         except (ValueError, KeyError, TypeError) as error:
             raise QkvError(f"{self.journal.name}: is damaged; begin again with --restart") from error
         if differs := [key for key in {**begun, **identity} if begun.get(key) != identity.get(key)]:

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from qkv.decoding.hypothesis import not_a_number
 from qkv.errors import CorruptFolder, UsageError
 from qkv.files import read_manifest
+from qkv.interop.ctranslate2 import WHAT as EXPORTED
 from qkv.models.folder import TOKENIZER, SavedModel, load_model
 from qkv.models.locate import locate_model
 from qkv.text import TokenizerPair, fingerprint, load_tokenizers
 
 ModelLike = Path | str | SavedModel
-EXPORTED = "ctranslate2"
-"""What the manifest of a folder says that `qkv export` wrote for the fast engine."""
 
 
 class ModelSet:
@@ -41,6 +41,10 @@ class ModelSet:
     def loaded(self) -> list[SavedModel]:
         if self.exported:
             raise UsageError(f"{self.folders[0]}: was exported; give the model that it was made from")
+        for saved in self._given:
+            # A folder is checked when it is read. Not every engine would notice it in its output.
+            if not all(bool(weight.isfinite().all()) for weight in saved.model.parameters()):
+                raise not_a_number()
         found = self._given or [load_model(folder) for folder in self.folders]
         first, *others = [[fingerprint(side) for side in (one.tokenizers.src, one.tokenizers.tgt)] for one in found]
         for number, other in enumerate(others, start=1):

@@ -34,12 +34,15 @@ class Required:
         return sorted({sequence[_begun(tokens, sequence)] for sequence in self._unmet(tokens)})
 
     def only(self, tokens: list[int], left: int) -> list[int] | None:
-        """Which tokens may follow if `left` more are possible: None if any, else those after which the rest fits."""
+        """Which tokens may follow if `left` more are possible: None if any, else those after which the rest fits.
+
+        If no token is such a one, the model cannot write so much: any may follow, and the output will be cut.
+        """
         unmet = self._unmet(tokens)
         if sum(map(len, unmet)) < left or not unmet:
             return None
         useful = sorted({token for sequence in unmet for token in sequence})
-        return [token for token in useful if self.missing([*tokens, token]) < left]
+        return [token for token in useful if self.missing([*tokens, token]) < left] or None
 
     def _unmet(self, tokens: Sequence[int]) -> list[list[int]]:
         return [sequence for sequence in self._sequences if not contains(tokens, sequence)]

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from qkv.data.batch import Batch, collate
 from qkv.decoding.batching import by_length
-from qkv.decoding.steps import NEVER_OUTPUT
 from qkv.errors import DataError
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text import TokenizerPair
+from qkv.text.special import NEVER_OUTPUT
 
 BATCH_TOKENS = 4096
 """Tokens of both sides of a batch, if nothing else is said."""

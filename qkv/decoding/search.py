@@ -13,7 +13,6 @@ from torch import Tensor
 from qkv.config.base import Config, Kinds
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.steps import StepFunction
-from qkv.errors import UsageError
 from qkv.text.special import SpecialIds
 
 
@@ -38,6 +37,11 @@ class Constraints:
     """Sequences that do not occur."""
     required: Sequence[Sequence[int]] = ()
     """Sequences that all occur."""
+
+    @property
+    def needed(self) -> int:
+        """So many tokens surely suffice for all that must occur."""
+        return len(self.prefix) + sum(map(len, self.required))
 
 
 def _go_on() -> None:
@@ -78,7 +82,11 @@ class SearchTask:
 
 
 class SearchConfig(Config):
-    """How an output is found, and how long it may be."""
+    """How an output is found, and how long it may be.
+
+    Of two limits that exclude each other the longest length holds. Only a prefix and required words are stronger:
+    where they do not fit, the longest length is raised until they and END do, as far as the model can go.
+    """
 
     max_length: int | None = Field(default=None, ge=0)
     """The most tokens of an output, END not counted; null: only the limit that depends on the source."""
@@ -99,18 +107,16 @@ class SearchConfig(Config):
             raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}; lower it")
         return self
 
-    def limits(self, src_length: int, model_limit: int | None = None) -> Limits:
-        """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output."""
+    def limits(self, src_length: int, model_limit: int | None = None, needed: int = 0) -> Limits:
+        """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output, and
+        `needed` tokens must find room.
+        """
         most = int(self.max_factor * src_length) + self.max_extra
         most = min(most, sys.maxsize if self.max_length is None else self.max_length)
+        most = max(most, needed + 1) if needed else most
+        most = min(most, sys.maxsize if model_limit is None else model_limit)
         fewest = max(self.min_length, ceil(self.min_factor * src_length))
-        if fewest > most:
-            raise UsageError(
-                f"a source of {src_length} tokens asks for at least {fewest} and at most {most} tokens of output: "
-                "lower min_length or min_factor, or raise max_length, max_factor or max_extra"
-            )
-        possible = sys.maxsize if model_limit is None else model_limit
-        return Limits(min(most, possible), min(fewest, possible))
+        return Limits(most, min(fewest, most))
 
     @property
     def rows(self) -> int:

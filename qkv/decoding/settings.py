@@ -7,8 +7,11 @@ from pydantic import Field
 from qkv.config import Config, validate
 from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
-from qkv.decoding.search import AnySearch
+from qkv.decoding.search import AnySearch, searches
 from qkv.decoding.translator import MAX_SRC_TOKENS
+from qkv.errors import UsageError
+
+DEFAULTS = {"search": {"kind": "beam"}}
 
 
 class TranslationConfig(Config):
@@ -25,5 +28,15 @@ class TranslationConfig(Config):
 
 def translation_config(overrides: Sequence[str]) -> TranslationConfig:
     """The defaults with the overrides laid over them; raises UsageError."""
-    data = apply_overrides({"search": {"kind": "beam"}}, overrides)
-    return validate(TranslationConfig, data, "command line")
+    return validate(TranslationConfig, apply_overrides(DEFAULTS, overrides), "command line")
+
+
+def with_beam(overrides: Sequence[str], size: int | None) -> list[str]:
+    """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
+    if size is None:
+        return [*overrides]
+    search = apply_overrides(DEFAULTS, overrides)["search"]
+    kind = search.get("kind") if isinstance(search, dict) else search
+    if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
+        raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")
+    return [*overrides, f"search.size={size}"]

@@ -12,10 +12,7 @@ from torch import Tensor
 
 from qkv.models.inference import DecoderState, InferenceModel
 from qkv.models.seq2seq import Seq2Seq
-from qkv.text.special import SPECIAL
-
-NEVER_OUTPUT = (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)
-"""Ids that are no output: what is left is normalised without them."""
+from qkv.text.special import NEVER_OUTPUT
 
 
 class StepOutput(NamedTuple):

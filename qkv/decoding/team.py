@@ -90,10 +90,11 @@ def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]
     waiting: deque[Future[list[Translation]]] = deque()
     threads = ThreadPoolExecutor(workers)
     try:
-        for _ in range(workers):
-            team.append(Worker(setup))
-            idle.put(team[-1])
         for chunk in chunks:
+            # None is started that would have nothing to do.
+            if len(team) < workers:
+                team.append(Worker(setup))
+                idle.put(team[-1])
             waiting.append(threads.submit(translate, chunk))
             if len(waiting) >= AHEAD * workers:
                 yield waiting.popleft().result()

@@ -1,13 +1,16 @@
 """Texts to token ids, batches to an engine, hypotheses to texts: in order, whatever the batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from qkv.decoding.batching import by_length
 from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.rule_texts import RuleTexts
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.translation import Translation
+from qkv.errors import QkvError, UsageError
 from qkv.text import TokenizerPair
 
 Tick = Callable[[int], None]
@@ -40,6 +43,10 @@ class Wishes:
     required: bool = False
     """Whether there may be sources with required words."""
 
+    def __post_init__(self) -> None:
+        if self.nbest < 1:
+            raise UsageError(f"nbest is {self.nbest}, but a text has at least one output; give 1 or more")
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -71,6 +78,7 @@ class TextDecoder:
         self.batch_tokens = batch_tokens or engine.batch_tokens
         limits = [limit for limit in (max_src_tokens, engine.src_limit) if limit is not None]
         self.longest = min(limits, default=None)
+        self.rules = RuleTexts(tokenizers.tgt, wishes.forbidden)
 
     def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
         prepared = self.prepare(sources)
@@ -83,22 +91,14 @@ class TextDecoder:
         return self.finish(prepared, found)
 
     def prepare(self, sources: Sequence[Source]) -> Prepared:
-        src, tgt = self.tokenizers.src, self.tokenizers.tgt
+        src = self.tokenizers.src
         whole = [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch([item.text for item in sources])]
         cut = [self.longest is not None and len(ids) > self.longest for ids in whole]
         ids = [
             [*ids[: self.longest - 1], src.special.eos] if self.longest and is_cut else ids
             for ids, is_cut in zip(whole, cut, strict=True)
         ]
-        forbidden = [tgt.encode(words) for words in self.wishes.forbidden]
-        constraints = [
-            Constraints(
-                prefix=tgt.encode(item.prefix) if item.prefix else [],
-                forbidden=forbidden,
-                required=[tgt.encode(words) for words in item.required],
-            )
-            for item in sources
-        ]
+        constraints = [self.rules.constraints(item.text, item.prefix, item.required) for item in sources]
         filled = [number for number, own in enumerate(ids) if own]
         batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
         return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches])
@@ -115,7 +115,21 @@ class TextDecoder:
             self.tokenizers.tgt.decode,
             after_step,
         )
-        return self.engine.decode([prepared.ids[number] for number in batch], request)
+        with self._enough_memory():
+            return self.engine.decode([prepared.ids[number] for number in batch], request)
+
+    @contextmanager
+    def _enough_memory(self) -> Iterator[None]:
+        """An engine that gets no memory says so in its own words; any other error stays what it is."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, MemoryError) or any(word in str(error).lower() for word in ("memory", "alloc")):
+                raise QkvError(
+                    f"the engine {self.engine.name} has not enough memory for a batch of {self.batch_tokens:,} source "
+                    "tokens; lower batch_tokens or max_src_tokens"
+                ) from error
+            raise
 
     def finish(self, prepared: Prepared, found: Sequence[list[list[Hypothesis]]]) -> list[Translation]:
         """The translations in the order of the sources; `found` has the hypotheses of each batch."""

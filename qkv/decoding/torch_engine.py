@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 
 from qkv.data.batch import padded
 from qkv.decoding.engine import DecodeRequest
@@ -24,14 +23,7 @@ class TorchEngine:
         self.models = models
         self.src_limit = _smallest([model.src_embedder.positions.max_length for model in models])
         self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
-        self._steps = lru_cache(self._make_steps)
-
-    def _make_steps(self, attention: bool) -> StepFunction:
-        each = [ModelSteps(model, attention) for model in self.models]
-        return each[0] if len(each) == 1 else Ensemble(each)
-
-    def refuses(self, request: DecodeRequest) -> str | None:
-        return None
+        self._steps: dict[bool, StepFunction] = {}
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         src, src_keep = padded(list(sources), SPECIAL.pad)
@@ -39,14 +31,23 @@ class TorchEngine:
             src=src,
             src_keep=src_keep,
             special=SPECIAL,
-            limits=[request.search.limits(len(ids), self.tgt_limit) for ids in sources],
+            limits=[
+                request.search.limits(len(ids), self.tgt_limit, own.needed)
+                for ids, own in zip(sources, request.constraints, strict=True)
+            ],
             nbest=request.nbest,
             constraints=request.constraints,
             after_step=request.after_step,
             detokenize=request.detokenize,
         )
         with evaluating(self.models):
-            return request.search.run(self._steps(request.attention or request.search.needs_attention), task)
+            return request.search.run(self._step_function(request.attention or request.search.needs_attention), task)
+
+    def _step_function(self, attention: bool) -> StepFunction:
+        if attention not in self._steps:
+            each = [ModelSteps(model, attention) for model in self.models]
+            self._steps[attention] = each[0] if len(each) == 1 else Ensemble(each)
+        return self._steps[attention]
 
 
 def _smallest(limits: Sequence[int | None]) -> int | None:

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from itertools import chain, islice
+from contextlib import closing, nullcontext
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ from qkv.decoding.threads import translate_in_threads
 from qkv.decoding.torch_engine import TorchEngine, evaluating
 from qkv.decoding.translation import Translation
 from qkv.decoding.worker import Setup
+from qkv.errors import UsageError
 from qkv.kernels.threads import cores, using_threads
 from qkv.models.folder import SavedModel
 from qkv.text import SPECIAL
@@ -54,7 +55,7 @@ class Translator:
     ) -> None:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
         self.workers = cores() if workers == "auto" else workers
-        self.engines = Engines(self.models, engine, self.workers)
+        self.engines = Engines(self.models, engine, self.workers, max_src_tokens)
         self.search = search or BeamConfig()
         self.batch_tokens = batch_tokens
         self.max_src_tokens = max_src_tokens
@@ -74,6 +75,7 @@ class Translator:
         """A translation of each text, in order; an empty text has an empty one.
 
         `prefixes` has the beginning and `required` the words of the output of each text; `forbidden` words are in none.
+        Each of these is one sequence of tokens: the same letters in other pieces are something else.
         """
         sources = list(_sources(texts, prefixes, required))
         wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
@@ -81,9 +83,10 @@ class Translator:
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
         found: list[Translation] = []
-        for chunk in self.chunks(sources, wishes):
-            found += chunk
-            progress(len(found), len(sources))
+        with closing(self.chunks(sources, wishes)) as chunks:
+            for chunk in chunks:
+                found += chunk
+                progress(len(found), len(sources))
         return found
 
     def stream(
@@ -95,10 +98,10 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         forbidden: Sequence[str] = (),
         required: Iterable[Sequence[str]] | None = None,
-    ) -> Iterator[Translation]:
-        """The same for any number of lines: some are read ahead, and never many are in memory."""
+    ) -> Generator[Translation]:
+        """The same for any number of lines: some are read ahead, and never many are in memory. Closing it ends all."""
         wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
-        return chain.from_iterable(self.chunks(_sources(lines, prefixes, required), wishes))
+        return _one_by_one(self.chunks(_sources(lines, prefixes, required), wishes))
 
     def chunks(self, sources: Iterable[Source], wishes: Wishes, start: int = 0) -> Generator[list[Translation]]:
         """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
@@ -160,11 +163,21 @@ def _sources(
     texts: Iterable[str], prefixes: Iterable[str] | None, required: Iterable[Sequence[str]] | None
 ) -> Iterator[Source]:
     """Each text with what its output must hold."""
-    if prefixes is None and required is None:
-        return map(Source, texts)
-    if required is None:
-        assert prefixes is not None
-        return (Source(text, prefix) for text, prefix in zip(texts, prefixes, strict=True))
-    if prefixes is None:
-        return (Source(text, "", tuple(words)) for text, words in zip(texts, required, strict=True))
-    return (Source(text, prefix, tuple(words)) for text, prefix, words in zip(texts, prefixes, required, strict=True))
+    beginnings = repeat("") if prefixes is None else iter(prefixes)
+    words: Iterator[Sequence[str]] = repeat(()) if required is None else iter(required)
+    number = 0
+    for number, text in enumerate(texts, start=1):
+        prefix, own = next(beginnings, None), next(words, None)
+        if prefix is None or own is None:
+            missing = "prefix" if prefix is None else "required words"
+            raise UsageError(f"text {number:,} has no {missing}; give one entry for each text, empty for none")
+        yield Source(text, prefix, tuple(own))
+    for name, given, rest in (("prefixes", prefixes, beginnings), ("required words", required, words)):
+        if given is not None and next(rest, None) is not None:
+            raise UsageError(f"there are {number:,} texts but more {name}; give one entry for each text")
+
+
+def _one_by_one(chunks: Generator[list[Translation]]) -> Generator[Translation]:
+    with closing(chunks):
+        for chunk in chunks:
+            yield from chunk

@@ -10,7 +10,7 @@ from qkv.decoding.length_penalty import NoLengthPenalty
 from qkv.decoding.translator import Translator
 from qkv.demo.dictionary import read_cmudict, write_parts
 from qkv.demo.recipe import demo_recipe
-from qkv.errors import CorruptFolder
+from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet, read_table
 from qkv.evaluation.metrics import choose_metrics
@@ -72,19 +72,26 @@ class DemoFolder:
     def trainer(self, minutes: float, words: int | None) -> Trainer:
         """A new run, or the one that was stopped; that one goes on as it began."""
         if self.run.is_used():
-            return Trainer.resume(self.run.path)
+            try:
+                return Trainer.resume(self.run.path)
+            except UsageError as error:
+                # Nobody but the demonstration wrote that recipe.
+                raise CorruptFolder(str(error)) from error
         self.path.mkdir(parents=True, exist_ok=True)
         write_parts(read_cmudict(), self.path, words)
         return Trainer(demo_recipe(self.path, self.run.path, minutes))
 
     def is_trained(self) -> bool:
-        return self.run.best.exists() and self._state().finished
+        return self._state().finished and self.run.best.exists()
 
     def _state(self) -> TrainState:
-        """Where the run stands."""
+        """Where the run stands; raises CorruptFolder where all that it kept is damaged."""
         if not list_checkpoints(self.run.checkpoints):
             return TrainState()
-        newest, _ = newest_good(self.run.checkpoints)
+        try:
+            newest, _ = newest_good(self.run.checkpoints)
+        except QkvError as error:
+            raise CorruptFolder(str(error)) from error
         return TrainState.from_dict(json.loads((newest / STATE).read_text(encoding="utf-8")))
 
     def test(self) -> EvaluationSet:
@@ -93,8 +100,7 @@ class DemoFolder:
 
     def learned(self) -> frozenset[str]:
         """The words that the model learned from."""
-        lines = (self.path / "train.tsv").read_text(encoding="utf-8").splitlines()
-        return frozenset(line.partition("\t")[0] for line in lines)
+        return frozenset(read_table(self.path / "train.tsv").sources or [])
 
     def results(self) -> Results | None:
         """Those of an earlier call of `measure`, if the model is still the same."""

@@ -13,23 +13,39 @@ if TYPE_CHECKING:
 
 
 def outputs_of(
-    system: Path, test: EvaluationSet, settings: Sequence[str], engine: "EngineName", reporter: Reporter
+    system: Path,
+    test: EvaluationSet,
+    settings: Sequence[str],
+    beam: int | None,
+    engine: "EngineName",
+    reporter: Reporter,
 ) -> list[str]:
     """The lines of a file, or what the model in a folder says."""
-    return decode_outputs([system], test, settings, engine, reporter) if system.is_dir() else read_outputs(system, test)
+    if system.is_dir():
+        return decode_outputs([system], test, settings, beam, engine, reporter)
+    return read_outputs(system, test)
 
 
 def decode_outputs(
-    models: Sequence[Path], test: EvaluationSet, settings: Sequence[str], engine: "EngineName", reporter: Reporter
+    models: Sequence[Path],
+    test: EvaluationSet,
+    settings: Sequence[str],
+    beam: int | None,
+    engine: "EngineName",
+    reporter: Reporter,
 ) -> list[str]:
-    """What a model says to the sources of the test set, or several models that vote. `settings` are overrides."""
+    """What a model says to the sources of the test set, or several models that vote.
+
+    `settings` are overrides, `beam` the size of a beam search if it is not among them.
+    """
     if test.sources is None:
         raise UsageError(f"{models[0]}: a model needs something to translate: give the sources by --src FILE")
     # Outputs that are there already are measured without waiting for torch.
-    from qkv.decoding.settings import translation_config
+    from qkv.decoding.output import plain
+    from qkv.decoding.settings import translation_config, with_beam
     from qkv.decoding.translator import Translator
 
-    config = translation_config(settings)
+    config = translation_config(with_beam(settings, beam))
     translator = Translator(
         models, engine, config.search, batch_tokens=config.batch_tokens, max_src_tokens=config.max_src_tokens
     )
@@ -37,4 +53,5 @@ def decode_outputs(
     found = translator.translate(test.sources, token_scores=False, progress=counting)
     if cut := sum(translation.truncated for translation in found):
         reporter.say(f"{models[0]}: {cut:,} of {len(found):,} outputs are cut: the source or the output is too long")
-    return [translation.text for translation in found]
+    # The lines of `qkv translate`: kept in a file, they score the same.
+    return [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]

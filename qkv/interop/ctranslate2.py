@@ -11,7 +11,8 @@ from qkv.config import Config, dump_config
 from qkv.errors import UsageError
 from qkv.files import new_folder
 from qkv.functional.positions import sinusoidal
-from qkv.interop.whitelist import SHARING, Allowed, unknown_parts
+from qkv.interop.output_bias import output_bias
+from qkv.interop.whitelist import SHARING, Allowed, norm_epsilon, unknown_parts
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForwardConfig, GeluConfig, ReluConfig, SwigluConfig, SwigluFeedForward
 from qkv.layers.positions import Positions
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
     from ctranslate2.specs import LayerSpec, TransformerSpec
 
 WHAT = "ctranslate2"
+"""What the manifest of an export says."""
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ROWS = 4096
 """The longest sequence with sinusoidal positions: CTranslate2 wants a table of them."""
-NEVER = -30_000.0
-"""The output bias of what is no output: its probability is 0, and a half-precision number can still hold it."""
 ALLOWED: Allowed = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig, LearnedConfig),
@@ -107,7 +107,7 @@ def _filled_spec(saved: SavedModel) -> "TransformerSpec":
         NAMES[i] for i in (SPECIAL.unk, SPECIAL.bos, SPECIAL.eos)
     )
     spec.config.decoder_start_token = NAMES[SPECIAL.bos]
-    spec.config.layer_norm_epsilon = 1e-5
+    spec.config.layer_norm_epsilon = norm_epsilon(model)
     return spec
 
 
@@ -179,8 +179,5 @@ def _fill_layer(spec: "LayerSpec", layer: Any) -> None:
 
 
 def _fill_head(spec: "LayerSpec", weight: Tensor) -> None:
-    """The bias takes pad, start and mask out of every softmax, whoever runs the folder."""
     spec.weight = _copy(weight)
-    bias = np.zeros(len(weight), dtype=np.float32)
-    bias[[SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = NEVER
-    spec.bias = bias
+    spec.bias = _copy(output_bias(len(weight), len(weight)))

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from qkv.errors import CorruptFolder, UsageError
 from qkv.files import MANIFEST, read_manifest
+from qkv.interop.ctranslate2 import WHAT as CTRANSLATE2
 from qkv.interop.ctranslate2 import export_ctranslate2
+from qkv.interop.huggingface import WHAT as HUGGINGFACE
 from qkv.interop.huggingface import export_huggingface
 from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
@@ -18,8 +20,8 @@ def _huggingface(saved: SavedModel, folder: Path, quantization: str | None) -> N
 
 
 FORMATS: dict[str, Callable[[SavedModel, Path, str | None], None]] = {
-    "ctranslate2": export_ctranslate2,
-    "huggingface": _huggingface,
+    CTRANSLATE2: export_ctranslate2,
+    HUGGINGFACE: _huggingface,
 }
 
 

@@ -18,7 +18,8 @@ from qkv.files import new_folder
 from qkv.functional.positions import sinusoidal
 from qkv.interop.hf_tokenizer import write_tokenizers
 from qkv.interop.model_card import model_card
-from qkv.interop.whitelist import SHARING, Allowed, unknown_parts
+from qkv.interop.output_bias import output_bias
+from qkv.interop.whitelist import SHARING, Allowed, norm_epsilon, unknown_parts
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import GeluConfig, ReluConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
@@ -29,8 +30,8 @@ from qkv.text import SPECIAL
 
 WHAT = "huggingface"
 MAX_POSITIONS = 1024
-NEVER = -30_000.0
-"""The output bias of what is no output."""
+EPSILON = 1e-5
+"""Of every norm there; no configuration can change it."""
 ALLOWED: Allowed = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig,),
@@ -49,7 +50,10 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 def export_huggingface(saved: SavedModel, folder: Path) -> None:
     """Write the model for Hugging Face transformers into a sealed folder. The model itself is not changed."""
-    if reasons := reasons_against(saved.config):
+    reasons = reasons_against(saved.config)
+    if (epsilon := norm_epsilon(saved.model)) != EPSILON:
+        reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")
+    if reasons:
         raise UsageError(f"the model cannot be exported to Hugging Face: {'; '.join(reasons)}")
     config = hf_config(saved)
     with new_folder(folder, {"what": WHAT}) as temporary:
@@ -140,10 +144,7 @@ def hf_weights(saved: SavedModel) -> Tensors:
     model = saved.model
     order = torch.cat([torch.arange(0, saved.config.model.d_model, 2), torch.arange(1, saved.config.model.d_model, 2)])
     size = max(len(saved.tokenizers.src), len(saved.tokenizers.tgt))
-    bias = torch.full((1, size), NEVER)
-    bias[0, : len(model.head.weight)] = 0.0
-    bias[0, [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = NEVER
-    weights = {"final_logits_bias": bias}
+    weights = {"final_logits_bias": output_bias(len(model.head.weight), size)[None]}
     if _one_matrix(saved):
         weights["model.shared.weight"] = _rows(model.head.weight, size, order)
     else:

@@ -1,6 +1,7 @@
 """The README.md of an exported model: what it is and how to run it."""
 
 from qkv.interop.hf_tokenizer import TARGET
+from qkv.interop.output_bias import NEVER
 from qkv.models.folder import SavedModel
 
 HEAD = """---
@@ -23,7 +24,7 @@ model = AutoModelForSeq2SeqLM.from_pretrained(".")
 {code}```
 
 `generate` starts from `<s>` (id 2) and ends with `</s>` (id 3); a source ends with `</s>` and has no `<s>`. The padding
-is id 0. An output bias of -30000 keeps `<pad>`, `<s>` and `<mask>` out of the output.
+is id 0. An output bias of {never:.0f} keeps `<pad>`, `<s>` and `<mask>` out of the output.
 """
 WITH_TOKENIZER = """tokenizer = AutoTokenizer.from_pretrained(".")
 {target}batch = tokenizer(["a text"], return_tensors="pt", padding=True, return_token_type_ids=False)
@@ -38,10 +39,10 @@ print(tokenizers.tgt.decode(model.generate(ids)[0].tolist()))
 def model_card(saved: SavedModel, architecture: str, has_tokenizer: bool) -> str:
     if not has_tokenizer:
         needed = "\nfrom pathlib import Path\n\nfrom qkv.text import load_tokenizers"
-        return HEAD.format(architecture=architecture, import_tokenizer=needed, code=WITHOUT_TOKENIZER)
+        return HEAD.format(architecture=architecture, never=NEVER, import_tokenizer=needed, code=WITHOUT_TOKENIZER)
     target, decoder = "", "tokenizer"
     if not saved.tokenizers.shared:
         target = f'tgt_tokenizer = AutoTokenizer.from_pretrained("{TARGET}")\n'
         decoder = "tgt_tokenizer"
     code = WITH_TOKENIZER.format(target=target, decoder=decoder)
-    return HEAD.format(architecture=architecture, import_tokenizer=", AutoTokenizer", code=code)
+    return HEAD.format(architecture=architecture, never=NEVER, import_tokenizer=", AutoTokenizer", code=code)

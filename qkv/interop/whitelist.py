@@ -1,8 +1,11 @@
-"""What an export knows of a model's configuration: anything else is refused by name, never written wrongly."""
+"""What an export knows of a model: anything else is refused by name, never written wrongly."""
 
 from collections.abc import Collection, Mapping
 
+from torch import nn
+
 from qkv.config.base import Config
+from qkv.errors import UsageError
 from qkv.models.config import ModelConfig
 
 KINDS = ("residual", "positions", "feed_forward")
@@ -25,3 +28,12 @@ def unknown_parts(config: ModelConfig, allowed: Allowed, target: str, known: Col
         if name not in understood and getattr(config, name) != field.get_default(call_default_factory=True):
             reasons.append(f"the export to {target} does not know model.{name}")
     return reasons
+
+
+def norm_epsilon(model: nn.Module) -> float:
+    """The epsilon of all layer norms, for formats that have one for a whole model; raises UsageError if they differ."""
+    found = sorted({module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)})
+    if len(found) > 1:
+        listed = ", ".join(f"{epsilon:g}" for epsilon in found)
+        raise UsageError(f"the model cannot be exported: its norms have different epsilons ({listed})")
+    return found[0]

@@ -31,6 +31,8 @@ class InferenceAttention:
         self.positions = module.positions
         self.turns = type(self.positions).rotate is not Positions.rotate
         """Whether queries and keys depend on their positions."""
+        self.biased = type(self.positions).bias is not Positions.bias
+        """Whether positions add something to the scores."""
         self.query_key_value = Projection(module.query, module.key, module.value)
         self.query = Projection(module.query)
         self.output = Projection(module.output)
@@ -42,16 +44,17 @@ class InferenceAttention:
         context = attention(rotate(queries, view.q_pos), rotate(keys, view.k_pos), values, view.mask, bias)
         return self.output(merge_heads(context))
 
-    def step(self, x: Tensor, past: Tensor, view: View) -> Tensor:
-        """Self-attention of one new position a row [R, D] to all until itself.
+    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
+        """Self-attention of one new position a row [R, D] to all until itself; `pos` [T] are their positions.
 
         `past` [2, R, H, T, E] holds keys and values; those of the new position are written to its last place.
         """
+        last = past.shape[3] - 1
         split = self.query_key_value(x).view(-1, 3, self.num_heads, 1, self.head_width).transpose(0, 1)
         if self.turns:
-            split = torch.stack([*(self.positions.rotate(part, view.q_pos) for part in split[:2]), split[2]])
-        past[:, :, :, -1:] = split[1:]
-        bias = self.positions.bias(view.q_pos, view.k_pos)
+            split = torch.stack([*(self.positions.rotate(part, pos[last:]) for part in split[:2]), split[2]])
+        past.narrow(3, last, 1).copy_(split[1:])
+        bias = self.positions.bias(pos[last:], pos) if self.biased else None
         keys, values = past.unbind(0)
         context = F.scaled_dot_product_attention(split[0], keys, values, bias)
         return self.output(context.view(x.shape))

@@ -72,8 +72,8 @@ class InferenceModel:
 
     def __init__(self, model: Seq2Seq) -> None:
         self.model = model
-        self.src_embedder = model.src_embedder.for_inference()
-        self.tgt_embedder = model.tgt_embedder.for_inference()
+        self.src_embedder = model.src_embedder
+        self.embed_one = model.tgt_embedder.for_one_token()
         self.encoder_final, self.decoder_final = model.encoder.final, model.decoder.final
         # A layer that stands at several depths is laid out once.
         encoder = {layer: _EncoderLayer(layer) for layer in model.encoder.in_order()}
@@ -112,14 +112,12 @@ class InferenceModel:
         `watch` gets the weights with which the last layer attends to the source, the mean of its heads [R, S].
         """
         at = state.length
-        pos = self._positions(at + 1)
-        view = View(pos.narrow(0, at, 1), pos)
-        x = self.tgt_embedder(tokens.unsqueeze(1), view.q_pos).squeeze(1)
+        x, pos = self.embed_one(tokens, at), self._positions(at + 1)
         room = state.next_room()
         pasts, memories = room.tensor.narrow(4, 0, at + 1).unbind(0), state.memory.unbind(0)
         for layer, past, memory in zip(self.decoder[:-1], pasts, memories, strict=False):
-            x = layer(x, past, view, memory, state)
-        x = self.decoder[-1](x, pasts[-1], view, memories[-1], state, watch)
+            x = layer(x, past, pos, memory, state)
+        x = self.decoder[-1](x, pasts[-1], pos, memories[-1], state, watch)
         return self.decoder_final(x), state.after(room)
 
     def _positions(self, count: int) -> Tensor:
@@ -150,13 +148,15 @@ class _DecoderLayer:
         self.feed_forward = layer.feed_forward.for_inference()
 
     def __call__(
-        self, x: Tensor, past: Tensor, view: View, memory: Tensor, state: DecoderState, watch: Watch | None = None
+        self, x: Tensor, past: Tensor, pos: Tensor, memory: Tensor, state: DecoderState, watch: Watch | None = None
     ) -> Tensor:
+        beams, padding = state.beams, state.padding
+
         def attend(h: Tensor) -> Tensor:
             if watch is not None:
-                watch(self.cross_attention.weights(h, memory, state.beams, state.padding))
-            return self.cross_attention.attend(h, memory, state.beams, state.padding)
+                watch(self.cross_attention.weights(h, memory, beams, padding))
+            return self.cross_attention.attend(h, memory, beams, padding)
 
-        x = self.attention_residual(x, lambda h: self.attention.step(h, past, view))
+        x = self.attention_residual(x, lambda h: self.attention.step(h, past, pos))
         x = self.cross_residual(x, attend)
         return self.feed_forward_residual(x, self.feed_forward)

@@ -25,3 +25,5 @@ class SpecialIds:
 
 SPECIAL = SpecialIds()
 CONTROL = SPECIAL.control
+NEVER_OUTPUT = (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)
+"""Ids that a model never says: probabilities are normalised without them."""

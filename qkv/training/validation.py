@@ -88,7 +88,10 @@ class Validator:
         return nll / weight
 
     def _decode(self, model: Seq2Seq, scores: dict[str, float], tick: Tick) -> list[tuple[str, str, list[str]]]:
-        """Add the scores of greedy output to `scores`; with no metric asked for, only the samples are decoded."""
+        """Add the scores of greedy output to `scores`; with no metric asked for, only the samples are decoded.
+
+        Outputs are compared with the targets as they stand in the data, as `qkv evaluate` does it.
+        """
         wanted = self.config.max_sources if self.config.metrics else self.config.samples
         chosen = _spread(len(self.sources), wanted)
         if not chosen:
@@ -99,12 +102,10 @@ class Validator:
         decoder = TextDecoder(TorchEngine([model]), self.tokenizers, GreedyConfig(), wishes, batch_tokens)
         found = decoder([Source(text) for text in sources], lambda done: tick(done, len(sources)))
         outputs = [translation.text for translation in found]
-        # Both sides of a comparison go through the same normal form: a tokenizer may fold spaces or case.
-        normal = [[self.tokenizers.tgt.normalize(answer) for answer in group] for group in answers]
         for metric in self.metrics:
-            scores[metric.name] = metric.score(outputs, normal)
+            scores[metric.name] = metric.score(outputs, answers)
         shown = _spread(len(chosen), self.config.samples)
-        return [(sources[i], outputs[i], normal[i]) for i in shown]
+        return [(sources[i], outputs[i], answers[i]) for i in shown]
 
 
 def _spread(size: int, wanted: int | None) -> list[int]:

@@ -1,5 +1,7 @@
 """The tree that a beam search grows: what each step kept, what ended, and which path won."""
 
+import re
+import sys
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -9,10 +11,13 @@ from qkv.decoding.beam_group import Kept
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.search import SearchTask
 from qkv.decoding.steps import ModelSteps
+from qkv.errors import UsageError
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
 
 COLUMN, ROW, BOX, MARGIN = 104, 46, 34, 16
+NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML may hold, not even escaped."""
 STYLE = """
   svg { background: #fff; font: 13px system-ui, sans-serif; color: #222 }
   rect { fill: #f2f4f7; stroke: #98a2b3 }
@@ -48,15 +53,16 @@ class Node:
     best: bool = False
 
 
-def grow_tree(saved: SavedModel, text: str, search: BeamConfig) -> tuple[list[Node], Hypothesis]:
+def grow_tree(
+    saved: SavedModel, text: str, search: BeamConfig, max_src_tokens: int | None = None
+) -> tuple[list[Node], Hypothesis]:
     """The nodes of the search for one text, parents first, and the hypothesis that won; its path is marked."""
     steps: list[list[Kept]] = []
-    ids = [*saved.tokenizers.src.encode(text), SPECIAL.eos]
+    ids = _source(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.limits(len(ids), saved.model.tgt_embedder.positions.max_length)
-    attention = search.coverage_penalty > 0
     task = SearchTask(src, src_keep, SPECIAL, [limits])
-    best = search.run(ModelSteps(saved.model, attention), task, lambda _, kept: steps.append(kept))[0][0]
+    best = search.run(ModelSteps(saved.model, search.needs_attention), task, lambda _, kept: steps.append(kept))[0][0]
     wanted = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens
     root = Node("START", 0.0, None, 0, 0)
     nodes = [root]
@@ -77,6 +83,20 @@ def grow_tree(saved: SavedModel, text: str, search: BeamConfig) -> tuple[list[No
     return nodes, best
 
 
+def _source(saved: SavedModel, text: str, max_src_tokens: int | None) -> list[int]:
+    """The ids of a text, END included; refuses what a translator would cut or leave out."""
+    ids = saved.tokenizers.src.encode(text)
+    if not ids:
+        raise UsageError("the text is empty; give one to translate")
+    limits = [limit for limit in (max_src_tokens, saved.model.src_embedder.positions.max_length) if limit is not None]
+    longest = min(limits, default=sys.maxsize)
+    if len(ids) >= longest:
+        raise UsageError(
+            f"the text has {len(ids):,} tokens, and {longest - 1:,} can be read at most; give a shorter one"
+        )
+    return [*ids, SPECIAL.eos]
+
+
 def _mark(node: Node | None) -> None:
     while node is not None:
         node.best = True
@@ -93,7 +113,7 @@ def draw_tree(nodes: list[Node], title: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-            f"<title>{escape(title)}</title>",
+            f"<title>{_xml(title)}</title>",
             f"<style>{STYLE}</style>",
             *body,
             "</svg>\n",
@@ -120,10 +140,14 @@ def _box(node: Node) -> str:
     center = x + (COLUMN - 20) // 2
     return (
         f'<g class="{" ".join(kinds)}"><rect x="{x}" y="{y}" width="{COLUMN - 20}" height="{BOX}" rx="6"/>'
-        f'<text x="{center}" y="{y + 15}">{escape(_short(node.label))}</text>'
+        f'<text x="{center}" y="{y + 15}">{_xml(_short(node.label))}</text>'
         f'<text class="score" x="{center}" y="{y + 28}">{node.total:.2f}</text></g>'
     )
 
 
 def _short(label: str, most: int = 11) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def _xml(text: str) -> str:
+    return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

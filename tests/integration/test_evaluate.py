@@ -3,12 +3,16 @@
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from qkv.cli.app import app
+from qkv.errors import QkvError
 from qkv.evaluation.metrics import METRICS
 from tests.support.forks import Forks
-from tests.support.tiny import changed, plain, validations_of, write_recipe
+from tests.support.tiny import changed, plain, validations_of, write_data, write_recipe
 
 REFERENCES = ["a dog runs", "the cat sleeps", "two men ride their bikes", "a woman reads a book"] * 5
 GOOD = ["a dog runs", "the cat is sleeping", "two men ride their bikes", "a woman reads the book"] * 5
@@ -28,15 +32,21 @@ def files(scratch: Path) -> Path:
     return scratch
 
 
-@pytest.fixture(scope="module")
-def run(in_memory: Path, data: Path, forks: Forks) -> Path:
+def train(run: Path, data: Path, forks: Forks, tokenizer: Any = "char") -> Path:
+    """Four updates and one validation."""
     recipe = changed(
-        plain(data, in_memory / "evaluate", 4),
+        plain(data, run, 4),
+        text={"shared": tokenizer},
         validation={"metrics": ["chrf", "ter", "bleu_tok_lc", "per"], "best": "bleu_tok_lc", "language": "de"},
     )
-    ended = forks.qkv("train", write_recipe(in_memory / "evaluate.yaml", recipe))
+    ended = forks.qkv("train", write_recipe(run.with_suffix(".yaml"), recipe))
     assert ended.code == 0, ended.stderr
-    return in_memory / "evaluate"
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(in_memory: Path, data: Path, forks: Forks) -> Path:
+    return train(in_memory / "evaluate", data, forks)
 
 
 def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
@@ -95,8 +105,21 @@ def test_a_model(run: Path, data: Path, files: Path, forks: Forks) -> None:
     assert '"size"' in mistaken.complaint
 
 
-def test_training_measures_with_the_same_code(run: Path, data: Path, forks: Forks) -> None:
-    """The scores of the last validation, which made the best model, are those of its greedy output on the dev data."""
+def capitals(folder: Path) -> Path:
+    """The data with capital letters in it."""
+    for path in write_data(folder).iterdir():
+        path.write_text(path.read_text(encoding="utf-8").title(), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_training_measures_with_the_same_code(lowercase: bool, scratch: Path, forks: Forks) -> None:
+    """The scores of the last validation, which made the best model, are those of its greedy output on the dev data.
+
+    The targets count as they stand there: a tokenizer that turns them to lower case cannot give back their capitals.
+    """
+    data = capitals(scratch / "capitals")
+    run = train(scratch / "run", data, forks, {"kind": "char", "normalize": {"lowercase": lowercase}})
     (logged,) = validations_of(run)
     sides = ["--src", data / "dev.src", "--ref", data / "dev.tgt", "--lang", "de", "--json"]
     asked = ["--metrics", "chrf,ter,bleu_tok_lc,per", "--engine", "torch", "search.kind=greedy"]
@@ -104,6 +127,7 @@ def test_training_measures_with_the_same_code(run: Path, data: Path, forks: Fork
     assert list(scores) == ["chrf", "ter", "bleu_tok_lc", "per"]
     assert {name: logged[name] for name in scores} == pytest.approx({name: s["score"] for name, s in scores.items()})
     assert scores["per"]["score"] > 0
+    assert scores["chrf"]["score"] > 0
 
 
 def test_comparison(files: Path, forks: Forks) -> None:
@@ -131,6 +155,32 @@ def test_comparison_of_a_model_with_a_file(run: Path, data: Path, files: Path, f
     assert systems[str(right)]["score"] == 100
 
 
+def test_settings_for_the_models_of_a_comparison(run: Path, data: Path, forks: Forks) -> None:
+    sides = ["--src", data / "test.src", "--ref", data / "test.tgt", "--metrics", "chrf", "--json", "--engine", "torch"]
+    found = []
+    for settings in ([], ["search.min_length=9", "search.size=2"], ["search.min_length=9", "--beam", 2]):
+        compared = forks.qkv("compare", run, data / "test.src", *settings, *sides)
+        alone = forks.qkv("evaluate", run, *settings, *sides)
+        score = json.loads(compared.stdout)["metrics"]["chrf"]["systems"][str(run)]["score"]
+        assert score == json.loads(alone.stdout)["scores"]["chrf"]["score"]
+        found.append(score)
+    assert found[0] != found[1] == found[2]
+
+
+@pytest.mark.parametrize("verb", [["evaluate", "--hyp"], ["compare", "bad"]])
+def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
+    verb: list[str], files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: str) -> None:
+        raise QkvError(f"{path}: cannot be written (No space left on device)")
+
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("qkv.files.write_atomic", full)
+    ended = CliRunner().invoke(app, [*verb, "good", "--ref", "ref", "--metrics", "chrf", "--html", "r.html"])
+    assert "No space left" in str(ended.exception)
+    assert "chrF" in ended.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -146,11 +196,28 @@ def test_comparison_of_a_model_with_a_file(run: Path, data: Path, files: Path, f
         ("evaluate --hyp good --ref ref --metrics bleu_tok_lc", 2, "--lang"),
         ("evaluate --hyp good --ref ref --lang xx", 2, "no rules for the language 'xx'"),
         ("evaluate --hyp good --ref ref --html none/r.html", 1, "none/r.html: cannot be written"),
+        ("evaluate none --src src --ref ref --html none/r.html", 1, "none/r.html: cannot be written"),
+        ("evaluate none --src src --ref ref --train missing", 1, "missing: no such file"),
+        ("evaluate none --src src --ref ref --out none/o", 1, "none/o: cannot be written"),
+        ("evaluate none --src src --ref ref --out folder", 2, "folder: is a folder; name a file"),
+        ("evaluate --hyp good --ref ref --beam 3 --engine torch", 2, "--engine, --beam: only for models"),
+        ("evaluate --hyp good --ref ref --with model --out o", 2, "--with, --out: only for models"),
+        ("evaluate none search.kind=greedy --src src --ref ref --beam 3", 2, "the search kind greedy has no beam"),
+        ("evaluate none search=sample --src src --ref ref --beam 3", 2, "the search kind sample has no beam"),
         ("evaluate --hyp good --tsv ref", 1, "ref:1: has no tab"),
         ("evaluate none --src src --ref ref", 1, "none: no such folder"),
         ("evaluate none --ref ref", 2, "give the sources by --src FILE"),
         ("compare good --ref ref", 2, "give two different systems or more"),
         ("compare good good --ref ref", 2, "give two different systems or more"),
+        ("compare good bad search.size=3 --ref ref", 2, "search.size=3: only for models"),
+        ("compare good bad --ref ref --beam 3", 2, "--beam: only for models"),
+        (
+            "compare good folder search.kind=greedy --ref ref --src src --beam 3",
+            2,
+            "the search kind greedy has no beam",
+        ),
+        ("compare good folder search.sise=3 --ref ref --src src", 2, '"size"'),
+        ("compare none folder --ref ref --html none/c.html", 1, "none/c.html: cannot be written"),
         ("compare good none --ref ref", 1, "none: no such file"),
         ("compare good folder --ref ref --src src", 1, "folder: holds no model"),
     ],

@@ -1,13 +1,10 @@
-"""`qkv translate` and `qkv score`: a line for each line, jobs that are killed, and everything that can be wrong."""
+"""`qkv translate` and `qkv score`: a line for each line, and everything that can be wrong."""
 
 import json
 import os
 import pty
 import random
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,12 +14,9 @@ from qkv.decoding.texts import Wishes
 from qkv.decoding.translator import Translator
 from qkv.files import MANIFEST, seal
 from qkv.models.weights import named_weights, write_tensors
-from tests.support.forks import Child, Ended, Forks
-from tests.support.speaker import save_speaker, sentences, speaker
-
-QKV = f"'{sys.executable}' -c 'from qkv.cli import main; main()'"
-TORCH = ("--engine", "torch")
-GREEDY = ("search=greedy", "search.max_factor=1", *TORCH)
+from tests.support.commands import GREEDY, QKV, TORCH, quiet, refused, written, written_lines
+from tests.support.forks import Forks, buffered
+from tests.support.speaker import save_speaker, speaker
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +26,7 @@ def model(in_memory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def lines(in_memory: Path) -> Path:
-    """Sixty lines."""
-    path = in_memory / "lines.txt"
-    path.write_text("".join(line + "\n" for line in sentences(60)), encoding="utf-8")
-    return path
+    return written_lines(in_memory / "lines.txt")
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +37,6 @@ def straight(model: Path, lines: Path, forks: Forks) -> str:
     assert ended.stdout.count("\n") == 60
     assert len(set(ended.stdout.splitlines())) > 20
     return ended.stdout
-
-
-def written(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
-
-
-def quiet(ended: Ended) -> str:
-    """The output of a command that went well."""
-    assert ended.code == 0, ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended.stdout
-
-
-def refused(ended: Ended, code: int) -> str:
-    assert ended.code == code, ended.stderr
-    return ended.complaint
 
 
 @pytest.mark.parametrize(
@@ -83,8 +57,8 @@ def test_a_line_for_each_line(content: bytes, count: int, model: Path, scratch: 
     assert out.count("\n") == count
     assert out == quiet(forks.qkv("translate", model, *GREEDY, "--input", given))
     texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n")
-    blank = [not text.strip() for text in texts][:count]
-    assert [not line for line in out.split("\n")[:-1]][: len(blank)] >= blank
+    pairs = list(zip(texts[:count], out.split("\n")[:-1], strict=True))
+    assert [line for text, line in pairs if not text.strip()] == [""] * sum(not text.strip() for text, _ in pairs)
     if content.startswith(b"aa ab\r\n"):
         assert out == quiet(forks.qkv("translate", model, *GREEDY, stdin=written(scratch / "lf", b"aa ab\n\nba\n")))
 
@@ -159,6 +133,10 @@ def test_settings_that_are_wrong(model: Path, forks: Forks) -> None:
         (["search=beem"], "beam"),
         (["batch_tokens=0"], "batch_tokens"),
         (["--beam", "2", "--nbest", "3"], "cannot give 3 hypotheses"),
+        (["--beam", "2", "search=beam", "--nbest", "3"], "cannot give 3 hypotheses"),
+        (["--beam", "2", "search=greedy"], "--beam 2: the search kind greedy has no beam"),
+        (["--beam", "2", "search.kind=sample"], "--beam 2: the search kind sample has no beam"),
+        (["--beam", "2", "search=beem"], "beam"),
         (["--output", "x"], "--input"),
         (["--engine", "warp"], "ctranslate2"),
         (["--invalid-utf8", "skip"], "replace"),
@@ -185,6 +163,11 @@ def test_input_that_is_no_text(model: Path, scratch: Path, forks: Forks) -> None
     assert "not valid UTF-8" in refused(forks.qkv("translate", model, *GREEDY, "--input", zeros), 1)
     assert "no such file" in refused(forks.qkv("translate", model, *GREEDY, "--input", scratch / "none"), 1)
     assert "cannot be read" in refused(forks.qkv("translate", model, *GREEDY, "--input", scratch), 1)
+    os.mkfifo(scratch / "pipe")
+    pipe = os.open(scratch / "pipe", os.O_RDWR)
+    sentence = refused(forks.qkv("translate", model, *GREEDY, "--input", scratch / "pipe"), 1)
+    os.close(pipe)
+    assert sentence == f"{scratch / 'pipe'}: is not a regular file; give a file, or use standard input"
 
 
 def seal_again(folder: Path) -> None:
@@ -230,6 +213,10 @@ def test_prefixes(model: Path, lines: Path, scratch: Path, forks: Forks) -> None
     prefixes = written(scratch / "prefixes", b"cc ba\n\n" * 30)
     out = quiet(forks.qkv("translate", model, *GREEDY, "--prefix-file", prefixes, stdin=lines))
     assert all(line.startswith("cc ba") for line in out.splitlines()[::2])
+    unknown = written(scratch / "unknown", b"cc\n" * 20 + b"cc zz\n" * 40)
+    sentence = refused(forks.qkv("translate", model, *GREEDY, "--prefix-file", unknown, stdin=lines), 2)
+    assert 'the model does not know "zz"' in sentence
+    assert lines.read_text().splitlines()[20] in sentence
     short = written(scratch / "short", b"cc ba\n")
     sentence = refused(forks.qkv("translate", model, *GREEDY, "--prefix-file", short, stdin=lines), 1)
     assert sentence == f"{short}: has only 1 lines, but standard input has more; give one for each"
@@ -243,120 +230,14 @@ def test_output_that_goes_nowhere(model: Path, lines: Path) -> None:
         (f"{QKV} translate {model} {greedy} < {lines} > /dev/full", 1),
         (f"{QKV} translate {model} {greedy} < {lines} >&-", 0),
         (f"{QKV} translate {model} {greedy} <&-", 0),
+        (f"{QKV} score {model} --src {lines} --tgt {lines} | sleep 0", 0),
     ):
-        ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        shell = ["bash", "-o", "pipefail", "-c", command]
+        ended = subprocess.run(shell, capture_output=True, text=True, check=False, env=buffered())
         assert ended.returncode == code, (command, ended.stderr)
-        told = [line for line in ended.stderr.splitlines() if not line.startswith("standard input:")]
+        told = [line for line in ended.stderr.splitlines() if line.startswith("qkv: ") or "xception" in line]
         assert told == (["qkv: standard output: No space left on device"] if code else [])
-
-
-def job(model: Path, lines: Path, output: Path, *more: object) -> list[str]:
-    return [str(word) for word in ("translate", model, *GREEDY, "--input", lines, "--output", output, *more)]
-
-
-def test_a_job_is_killed_again_and_again(model: Path, lines: Path, straight: str, scratch: Path, forks: Forks) -> None:
-    """kill -9 at random moments; each start goes on, and the output is that of one go, byte for byte."""
-    output, source = scratch / "out", random.Random()
-    began, kills = time.monotonic(), 0
-    slowly = ("tests.support.translating:slowly", 4, 0.1, *job(model, lines, output))
-    while True:
-        child = forks.start(*slowly)
-        # The first one is too short for the whole job; on a busy machine later ones are long enough.
-        end = time.monotonic() + source.uniform(0.1, 1.2 + 0.2 * kills)
-        while time.monotonic() < end and (code := child.poll()) is None:
-            time.sleep(0.01)
-        if code == 0:
-            break
-        assert not output.exists() or kills
-        os.kill(child.pid, signal.SIGKILL)
-        kills += 1
-        child.wait()
-        assert time.monotonic() - began < 120
-    assert kills
-    assert output.read_text() == straight
-    assert [path.name for path in scratch.iterdir()] == ["out"]
-
-
-def test_a_job_that_died_goes_on_where_it_was(
-    model: Path, lines: Path, straight: str, scratch: Path, forks: Forks
-) -> None:
-    output = scratch / "out"
-    child = forks.start("tests.support.translating:slowly", 4, 0.1, *job(model, lines, output))
-    journal = scratch / "out.journal"
-    child.until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 3)
-    # Two at once would spoil it.
-    assert "another process is at work" in refused(forks.qkv(*job(model, lines, output)), 2)
-    child.send(signal.SIGKILL)
-    child.wait()
-    assert not output.exists()
-    # Another input, model or setting would make another output.
-    other = written(scratch / "other", b"aa\n" * 60)
-    assert "another input" in refused(forks.qkv(*job(model, other, output)), 2)
-    changed = refused(forks.qkv(*job(model, lines, output, "search.max_extra=3")), 2)
-    assert "another search" in changed
-    assert "--restart" in changed
-    assert "another form of output" in refused(forks.qkv(*job(model, lines, output, "--scores")), 2)
-    ended = forks.start("tests.support.translating:in_small_chunks", 4, *job(model, lines, output)).wait()
-    assert quiet(ended) == ""
-    assert f"{output}: going on after line " in ended.stderr
-    assert output.read_text() == straight
-    # Done again from the start, it gives the same.
-    assert quiet(forks.qkv(*job(model, lines, output, "--restart"))) == ""
-    assert output.read_text() == straight
-
-
-def test_a_job_on_a_full_disk(model: Path, scratch: Path, forks: Forks) -> None:
-    """What fits is kept, and with more room the job goes on."""
-    given = written(scratch / "in", "".join(line + "\n" for line in sentences(300)).encode())
-    arguments = job(model, given, scratch / "out")
-    straight = quiet(forks.qkv("translate", model, *GREEDY, stdin=given))
-    ended = forks.call("tests.support.translating:with_small_files", 4000, 100, *arguments)
-    assert ended.code == 1
-    assert f"{scratch / 'out'}.part: cannot be written (File too large); what was done is kept" in ended.complaint
-    again = forks.start("tests.support.translating:in_small_chunks", 100, *arguments).wait()
-    assert quiet(again) == ""
-    assert "going on after line 100" in again.stderr
-    assert (scratch / "out").read_text() == straight
-
-
-def test_where_a_job_cannot_write(model: Path, lines: Path, scratch: Path, forks: Forks) -> None:
-    own = written(scratch / "own", lines.read_bytes())
-    assert "is also the input" in refused(forks.qkv(*job(model, own, own)), 2)
-    assert "cannot be written" in refused(forks.qkv(*job(model, lines, scratch / "no" / "out")), 1)
-    assert "is not a file" in refused(forks.qkv(*job(model, lines, scratch)), 2)
-    assert own.read_bytes() == lines.read_bytes()
-
-
-def children(pid: int) -> list[int]:
-    """The processes that `pid` has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-def gone(pids: list[int]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9), (signal.SIGTERM, -15)])
-def test_no_worker_outlives_its_parent(number: int, code: int, model: Path, lines: Path, forks: Forks) -> None:
-    child: Child = forks.start("tests.support.translating:with_workers", "translate", str(model), stdin=lines)
-    child.until(lambda: len(children(child.pid)) == 2)
-    workers = children(child.pid)
-    child.send(number)
-    ended = child.wait(10)
-    assert ended.code == code
-    assert "Traceback" not in ended.stderr
-    end = time.monotonic() + 10
-    while not gone(workers):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        assert "Traceback" not in ended.stderr
 
 
 def test_score(model: Path, lines: Path, scratch: Path, forks: Forks) -> None:

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from qkv.config.base import Kinds
 from qkv.data.batch import padded
-from qkv.decoding.steps import NEVER_OUTPUT, Ensemble, ModelSteps, PrefixSteps, StepFunction
+from qkv.decoding.steps import Ensemble, ModelSteps, PrefixSteps, StepFunction
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text import SPECIAL
+from qkv.text.special import NEVER_OUTPUT
 from tests.support.small import VOCAB, random_ids, small_model
 
 PARTS: dict[str, Kinds[Any]] = {"positions": positions, "residual": residuals, "feed_forward": feed_forwards}

@@ -6,11 +6,17 @@ from typing import Any
 
 import torch
 
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.search import SearchConfig
 from qkv.models.folder import SavedConfig, SavedModel, new_model
+from qkv.models.seq2seq import Seq2Seq
 from qkv.text import SPECIAL, TextConfig, Tokenizer, TokenizerPair, WhitespaceConfig
+from qkv.text.special import NEVER_OUTPUT
 from tests.support.small import small_config, stir
 
 WORDS = 40
+TIE = 1e-4
+"""Outputs whose scores differ by less are equally good: which of them comes out is a matter of rounding."""
 
 
 def words_tokenizer(count: int = WORDS, letter: str = "w") -> Tokenizer:
@@ -73,3 +79,12 @@ def padded_ids(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.
     ids = torch.tensor([[*ids, *[SPECIAL.pad] * (width - len(ids))] for ids in sequences])
     keep = torch.tensor([[True] * len(ids) + [False] * (width - len(ids)) for ids in sequences])
     return ids, keep
+
+
+@torch.no_grad()
+def score_by_model(model: Seq2Seq, search: SearchConfig, source: list[int], said: list[int]) -> float:
+    """What `search` ranks `said` by (with END, if it ended): log p by the whole model over the length penalty."""
+    src, src_keep = padded_ids([source])
+    decoded = model(src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))
+    total: float = model.head.log_probs(decoded, NEVER_OUTPUT)[0, range(len(said)), said].sum().item()
+    return total / search.length_penalty.at(len(said)) if isinstance(search, BeamConfig) else total

@@ -28,6 +28,11 @@ PRELOADED = [
 ]
 
 
+def buffered() -> dict[str, str]:
+    """The environment without what makes Python write at once: a user's shell does not say so."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 @dataclass
 class Ended:
     """How a child ended. `code` is negative when a signal killed it."""
@@ -86,12 +91,11 @@ class Forks:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.number = 0
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.forks"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env={**buffered(), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
             cwd=ROOT,
             text=True,
         )
@@ -107,6 +111,7 @@ class Forks:
         """Call `module:function` with plain arguments in a child; `stdin` is a file to read, by default empty."""
         self.number += 1
         out, err = self.folder / f"{self.number}.out", self.folder / f"{self.number}.err"
+        out.touch()
         request = {"function": function, "arguments": arguments, "out": str(out), "err": str(err)}
         request["in"] = str(stdin or os.devnull)
         return Child(self, self.ask({**request, "cwd": str(cwd or ROOT)}), out, err)

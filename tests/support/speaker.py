@@ -46,6 +46,11 @@ def endless() -> SavedModel:
     return saved
 
 
+def torch_translator(saved: SavedModel | Path | None = None, **settings: Any) -> Translator:
+    """With greedy search, if nothing else is said."""
+    return Translator(saved or speaker(), "torch", **{"search": GreedyConfig(**SHORT), **settings})
+
+
 def save_speaker(folder: Path, seed: int = 3, **changes: Any) -> Path:
     save_model(folder, speaker(seed, **changes))
     return folder

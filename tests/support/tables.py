@@ -12,8 +12,9 @@ from torch import Tensor
 
 from qkv.data.batch import padded
 from qkv.decoding.search import Limits, SearchConfig, SearchTask
-from qkv.decoding.steps import NEVER_OUTPUT, StepOutput
+from qkv.decoding.steps import StepOutput
 from qkv.text import SPECIAL
+from qkv.text.special import NEVER_OUTPUT
 
 Ids = tuple[int, ...]
 Table = Callable[[Ids, Ids], Sequence[float]]

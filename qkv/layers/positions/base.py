@@ -1,5 +1,6 @@
 """The three places where positions act. A scheme overrides those it needs; this base is "no positions"."""
 
+import torch
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
@@ -14,6 +15,10 @@ class Positions(nn.Module):
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Add to the embedded tokens [B, T, D]."""
         return x
+
+    def embed_one(self, x: Tensor, at: int) -> Tensor:
+        """The same for one token a row [R, D], all at position `at`: what a decoder needs at each step."""
+        return self.embed(x.unsqueeze(1), torch.tensor([at], device=x.device)).squeeze(1)
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         """Turn queries or keys [B, H, T, E], each by its own positions."""

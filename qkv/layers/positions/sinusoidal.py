@@ -30,8 +30,15 @@ class Sinusoidal(Positions):
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         longest = int(pos.amax()) + 1 if pos.numel() else 0
+        return x + F.embedding(pos, self._waves(longest, x))
+
+    def embed_one(self, x: Tensor, at: int) -> Tensor:
+        return x + self._waves(at + 1, x)[at]
+
+    def _waves(self, count: int, like: Tensor) -> Tensor:
+        """At least the first `count` rows of PE."""
         table = self._table
-        if len(table) < longest or table.dtype != x.dtype or table.device != x.device:
-            positions = torch.arange(max(longest, 2 * len(table)), device=x.device)
-            self._table = table = sinusoidal(positions, self.d_model, x.dtype)
-        return x + F.embedding(pos, table)
+        if len(table) < count or table.dtype != like.dtype or table.device != like.device:
+            positions = torch.arange(max(count, 2 * len(table)), device=like.device)
+            self._table = table = sinusoidal(positions, self.d_model, like.dtype)
+        return table

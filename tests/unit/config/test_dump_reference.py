@@ -4,7 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from typer.testing import CliRunner
+
+from qkv.cli.app import app
 from qkv.config import Config, dump_config, reference_page, schema
+from qkv.decoding.length_penalty import length_penalties
+from qkv.decoding.search import searches
+from qkv.decoding.settings import TranslationConfig
+from qkv.training.recipe import Recipe
 
 
 def test_a_dumped_config_loads_equal_and_is_complete(load: Callable[..., Any]) -> None:
@@ -21,7 +28,8 @@ def test_a_dumped_config_loads_equal_and_is_complete(load: Callable[..., Any]) -
 
 
 def test_the_reference_has_every_key_with_type_default_and_meaning(recipe_class: type[Config]) -> None:
-    page = reference_page(recipe_class)
+    page = reference_page(recipe_class, "Recipe", "All of it.")
+    assert page.startswith("# Recipe\n\nAll of it.\n\n| Key |")
     assert "| `model.num_heads` | a whole number | `8` | Heads of each attention. |" in page
     assert "| `model.dropout` | a number, ≥ 0, < 1 | `0.1` |  |" in page
     assert '| `every` | a period such as "500u" | `"500u"` |  |' in page
@@ -43,3 +51,14 @@ def test_the_schema_allows_a_bare_kind_only_where_nothing_is_required(recipe_cla
     assert {"enum": ["learned"]} in options
     assert made["additionalProperties"] is False
     assert made["$defs"]["Model"]["properties"]["num_heads"]["description"] == "Heads of each attention."
+
+
+def test_the_printed_reference_has_recipes_and_decoding() -> None:
+    page = CliRunner().invoke(app, ["config", "reference"]).stdout
+    titles = [line for line in page.splitlines() if line.startswith("#")]
+    assert len(titles) == len(set(titles)), "two parts with one title have one anchor"
+    assert [title for title in titles if title.startswith("# ")] == ["# Recipe", "# Using a model"]
+    for cls in (Recipe, TranslationConfig):
+        assert all(f"| `{name}` |" in page for name in cls.model_fields)
+    kinds = [("search", searches), ("length penalty", length_penalties)]
+    assert {f"### {name} `{kind}`" for name, registry in kinds for kind in registry.names()} <= set(titles)

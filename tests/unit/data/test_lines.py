@@ -1,6 +1,7 @@
 """Lines end at the byte \\n only; damage is reported, never a crash."""
 
 import gzip
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -159,6 +160,17 @@ def test_other_compression_is_named(tmp_path: Path, start: bytes, name: str) -> 
     path.write_bytes(start + b"more")
     with pytest.raises(DataError, match=f"is an? {name} file"):
         list(byte_lines(path))
+
+
+def test_a_pipe_is_no_file() -> None:
+    """As `--input <(command)` gives one."""
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(DataError, match=r"is not a regular file; give a file, or use standard input$"):
+            list(byte_lines(Path(f"/dev/fd/{reader}")))
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

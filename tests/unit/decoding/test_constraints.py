@@ -191,8 +191,6 @@ def test_ends_with_and_contains() -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"prefix": [5] * 6}, "a prefix of 6 tokens and 0 tokens of required sequences do not fit"),
-        ({"prefix": [5, 6], "required": [[6, 7], [8, 9]]}, "a prefix of 2 tokens and 3 tokens of required"),
         ({"required": [[5, 6], []]}, "has no tokens"),
         ({"forbidden": [[5, END]]}, "holds a special token"),
         ({"prefix": [0]}, "holds a special token"),
@@ -200,9 +198,23 @@ def test_ends_with_and_contains() -> None:
     ],
 )
 def test_rules_that_cannot_hold_are_refused(rules: dict[str, Any], message: str) -> None:
-    limits = Limits(4 if "prefix" in rules and "required" in rules else 5)
     with pytest.raises(UsageError, match=message):
-        run(BeamConfig(), limits, **rules)
+        run(BeamConfig(), Limits(5), **rules)
+
+
+@every_search
+def test_a_prefix_that_the_model_cannot_hold_is_cut(search: SearchConfig) -> None:
+    assert {tuple(tokens) for tokens in run(search, Limits(5), prefix=[5, 6, 7, 8, 9, 10])} == {(5, 6, 7, 8, 9)}
+
+
+@every_beam
+def test_required_sequences_that_the_model_cannot_hold_leave_a_cut_output(search: BeamConfig) -> None:
+    """A line that cannot be done well is told as cut; the others are not stopped by it."""
+    constraints = [Constraints(required=[[5, 6, 7], [8, 9]]), Constraints()]
+    task = task_of(SOURCES[:2], Limits(4), constraints=constraints)
+    (tight,), _ = search.run(TableSteps(random_table(2, VOCAB)), task)
+    assert len(tight.tokens) == 4
+    assert not tight.ended
 
 
 def test_without_rules_nothing_is_done() -> None:

@@ -1,25 +1,36 @@
 """Which engine is chosen, and what is said when there is none."""
 
+import gc
 import importlib.util
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.model_set import ModelSet
-from qkv.decoding.search import Constraints, searches
+from qkv.decoding.search import Constraints, SearchConfig, searches
+from qkv.decoding.torch_engine import TorchEngine
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import new_folder
+from qkv.interop import ctranslate2 as fast_export
+from qkv.text import SPECIAL
 from tests.support.speaker import save_speaker, speaker
 
 PLAIN = DecodeRequest(GreedyConfig(), 1, [Constraints()])
 needs_ctranslate2 = pytest.mark.skipif(importlib.util.find_spec("ctranslate2") is None, reason="not installed")
 
 
+def engines(wanted: EngineName, models: int = 1, longest: int | None = 1024, **changes: Any) -> Engines:
+    return Engines(ModelSet([speaker(**changes)] * models), wanted, 1, longest)
+
+
 def chosen(wanted: EngineName, request: DecodeRequest = PLAIN, models: int = 1) -> str:
-    return Engines(ModelSet([speaker()] * models), wanted, 1).choose(request).name
+    return engines(wanted, models).choose(request).name
 
 
 def test_torch_does_everything() -> None:
@@ -44,6 +55,78 @@ def test_without_the_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen("auto") == "torch"
     with pytest.raises(UsageError, match="it is not installed; pip install"):
         chosen("ctranslate2")
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize(
+    ("longest", "search", "reason"),
+    [
+        (None, GreedyConfig(max_length=5), "it reads 4,096 tokens at most"),
+        (4097, GreedyConfig(max_length=5), "it reads 4,096 tokens at most"),
+        (4096, GreedyConfig(max_length=5), None),
+        (1024, GreedyConfig(max_factor=4.0, max_extra=1), "it writes 4,096 tokens at most"),
+        (1024, GreedyConfig(max_factor=4.0, max_extra=0), None),
+    ],
+)
+def test_auto_never_cuts_what_torch_would_not(longest: int | None, search: SearchConfig, reason: str | None) -> None:
+    """The exported table of positions has an end where the model has none."""
+    request = DecodeRequest(search, 1, [Constraints()])
+    assert engines("auto", longest=longest).choose(request).name == ("torch" if reason else "ctranslate2")
+    if reason:
+        with pytest.raises(UsageError, match=reason):
+            engines("ctranslate2", longest=longest).choose(request)
+        learned = engines("auto", longest=longest, positions={"kind": "learned", "max_length": 9})
+        assert learned.choose(request).name == "ctranslate2"
+
+
+@needs_ctranslate2
+def test_nothing_is_exported_for_a_request_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_export, "export_ctranslate2", lambda *_: pytest.fail("exported"))
+    request = DecodeRequest(GreedyConfig(), 1, [Constraints(prefix=[7])])
+    assert chosen("auto", request) == "torch"
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize("problem", [ImportError("libgomp.so"), OSError("disk full"), QkvError("disk full")])
+def test_a_fast_engine_that_cannot_be_made(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """auto says why and goes on without it; who asked for it is told in one sentence."""
+    tries = []
+
+    def fail(*_: object) -> None:
+        tries.append(1)
+        raise problem
+
+    monkeypatch.setattr(fast_export, "export_ctranslate2", fail)
+    several = engines("auto")
+    with pytest.warns(UserWarning, match=f"^the slower engine torch is used: .*{problem}"):
+        assert several.choose(PLAIN).name == "torch"
+    assert several.choose(PLAIN).name == "torch"
+    assert len(tries) == 1
+    with pytest.raises(QkvError, match=str(problem)):
+        chosen("ctranslate2")
+
+
+@pytest.mark.parametrize("wanted", ["auto", "torch"])
+def test_nan_in_the_encoder_is_not_passed_over(wanted: EngineName) -> None:
+    """A model in memory; one in a folder is checked when it is read. The attention may hide it."""
+    saved = speaker()
+    with torch.no_grad():
+        next(saved.model.encoder.parameters()).fill_(torch.nan)
+    with pytest.raises(QkvError, match="not a number"):
+        Engines(ModelSet([saved]), wanted, 1, None).choose(PLAIN)
+
+
+def test_an_engine_goes_when_nobody_has_it_any_more() -> None:
+    """It holds a copy of the weights: that must not wait for the garbage collector."""
+    gc.disable()
+    try:
+        engine = TorchEngine([speaker().model])
+        engine.decode([[SPECIAL.eos]], PLAIN)
+        seen = weakref.ref(engine)
+        del engine
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:

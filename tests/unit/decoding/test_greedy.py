@@ -8,7 +8,7 @@ from torch import Tensor
 
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import Limits, SearchTask
+from qkv.decoding.search import Constraints, Limits, SearchTask
 from qkv.decoding.steps import PrefixSteps
 from qkv.errors import UsageError
 from qkv.models.seq2seq import Seq2Seq
@@ -143,6 +143,7 @@ def test_one_output_only() -> None:
         ({"min_length": 3, "min_factor": 0.7}, 5, None, Limits(20, 4)),
         ({"min_factor": 1.0}, 50, 20, Limits(20, 20)),
         ({"max_factor": 0.0, "max_extra": 0}, 5, None, Limits(0, 0)),
+        ({"min_factor": 3.0, "max_factor": 2.0, "max_extra": 0}, 5, None, Limits(10, 10)),
     ],
 )
 def test_limits(settings: dict[str, Any], src_length: int, model_limit: int | None, limits: Limits) -> None:
@@ -152,5 +153,12 @@ def test_limits(settings: dict[str, Any], src_length: int, model_limit: int | No
 def test_limits_that_leave_no_length_are_refused() -> None:
     with pytest.raises(ValueError, match="min_length 5 is more than max_length 4"):
         GreedyConfig(min_length=5, max_length=4)
-    with pytest.raises(UsageError, match="at least 15 and at most 10"):
-        GreedyConfig(min_factor=3.0, max_factor=2.0, max_extra=0).limits(5)
+
+
+def test_the_limit_is_raised_for_what_must_be_written() -> None:
+    """One more than that, for END; but no further than the model can go."""
+    search = GreedyConfig(max_length=7, min_length=6)
+    assert search.limits(5, needed=6) == Limits(7, 6)
+    assert search.limits(5, needed=7) == Limits(8, 6)
+    assert search.limits(5, 5, needed=7) == Limits(5, 5)
+    assert Constraints(prefix=[5, 6], required=[[7], [8, 9]]).needed == 5

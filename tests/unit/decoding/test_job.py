@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from qkv.decoding import job as job_module
 from qkv.decoding.job import Job, open_job
 from qkv.errors import QkvError, UsageError
 from tests.support.faults import Death
@@ -132,6 +133,26 @@ def test_another_job_is_refused_until_it_is_told_to_restart(
     assert "--restart" in str(told.value)
     work(tmp_path / "out", identity, restart=True)
     assert (tmp_path / "out").read_bytes() == WHOLE
+
+
+def test_a_job_that_has_done_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    part_of(tmp_path / "out", 0)
+    assert left(tmp_path) == ["out.journal", "out.part"]
+    other = {**IDENTITY, "input": "xyz"}
+    with open_job(tmp_path / "out", other) as job:
+        job.commit(PIECES[0], 2)
+    with pytest.raises(UsageError, match="another input"):
+        work(tmp_path / "out")
+    work(tmp_path / "out", other)
+    assert (tmp_path / "out").read_bytes() == WHOLE
+
+
+def test_the_names_of_a_new_job_survive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is synced when both files are in it, before anything is committed."""
+    seen: list[list[str]] = []
+    monkeypatch.setattr(job_module, "sync", lambda folder: seen.append(left(folder)))
+    with open_job(tmp_path / "out", IDENTITY):
+        assert seen == [["out.journal", "out.part"]]
 
 
 @pytest.mark.parametrize("damage", ["shorter", "changed", "gone", "journal"])

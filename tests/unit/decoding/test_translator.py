@@ -1,7 +1,6 @@
 """Texts in, translations out, in their order: whatever the batches, the chunks and the processes."""
 
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,22 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding import team, translator
+from qkv.decoding import translator
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.texts import Wishes
 from qkv.decoding.translation import Translation
 from qkv.decoding.translator import Translator
-from qkv.decoding.worker import Setup
 from qkv.errors import QkvError, UsageError
-from qkv.models.folder import SavedModel
 from tests.support.forks import Forks
 from tests.support.small import WORDS
-from tests.support.speaker import SHORT, assert_same, endless, save_speaker, sentences, speaker
-
-
-def torch_translator(saved: SavedModel | Path | None = None, **settings: Any) -> Translator:
-    return Translator(saved or speaker(), "torch", **{"search": GreedyConfig(**SHORT), **settings})
+from tests.support.speaker import SHORT, assert_same, endless, save_speaker, sentences, speaker, torch_translator
 
 
 def texts(found: list[Translation]) -> list[str]:
@@ -122,22 +114,25 @@ def test_a_search_that_ranks_by_attention_gets_it() -> None:
     assert all(one.alignment is None for one in found)
 
 
-def test_prefixes_forbidden_and_required_words() -> None:
-    given = sentences(6)
-    search = BeamConfig(size=4)
-    prefixes = ["", "cc", "cc ba", "", "aa", ""]
-    found = torch_translator(search=search).translate(given, prefixes=prefixes)
-    assert all(one.text.startswith(prefix) for one, prefix in zip(found, prefixes, strict=True))
-    usual = torch_translator(search=search).translate(given)
-    assert texts(found)[0] == usual[0].text
-    word = next(one.tokens[0] for one in usual if one.tokens)
-    assert all(word not in one.tokens for one in torch_translator(search=search).translate(given, forbidden=[word]))
-    required = [[], ["cb ca"], ["aa"], [], [], []]
-    found = torch_translator(search=search).translate(given, required=required)
-    assert "cb ca" in found[1].text
-    assert "aa" in found[2].tokens
-    with pytest.raises(ValueError, match="shorter"):
-        torch_translator().translate(given, prefixes=["aa"])
+@pytest.mark.parametrize(
+    "problem", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), RuntimeError("bad_alloc")]
+)
+def test_too_little_memory_is_one_sentence(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(GreedyConfig, "run", fail)
+    with pytest.raises(QkvError, match=r"not enough memory .* 300 source tokens; lower batch_tokens or max_src_tokens"):
+        torch_translator(batch_tokens=300).translate(["aa"])
+
+
+def test_another_error_of_the_engine_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(GreedyConfig, "run", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        torch_translator().translate(["aa"])
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -191,58 +186,6 @@ def test_a_stream_is_read_a_piece_at_a_time(folder: Path, monkeypatch: pytest.Mo
         assert read <= len(found) + 2 * 8
     assert_same(found, torch_translator().translate(given))
     assert list(torch_translator(folder).stream([])) == []
-
-
-def test_several_processes_give_the_same_as_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last bit, scores and alignments included."""
-    monkeypatch.setattr(translator, "CHUNK", 8)
-    monkeypatch.setattr(translator, "PATIENCE", -1.0)
-    given = sentences(40)
-    prefixes = [["", "aa"][place % 2] for place in range(40)]
-    one, two = (
-        torch_translator(folder, workers=workers).translate(given, alignment=True, prefixes=prefixes)
-        for workers in (1, 2)
-    )
-    assert one == two
-    assert len(one) == 40
-
-
-def fake_workers(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(translator, "CHUNK", 2)
-    monkeypatch.setattr(translator, "PATIENCE", -1.0)
-    monkeypatch.setattr(team, "COMMAND", [sys.executable, "-S", "-c", program])
-
-
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        ("raise SystemExit(3)", "a worker process ended with code 3"),
-        ("import os; os.kill(os.getpid(), 9)", "a worker process was killed by SIGKILL"),
-    ],
-)
-def test_a_dead_worker_is_one_sentence(program: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_workers(monkeypatch, program)
-    with pytest.raises(QkvError, match=words):
-        torch_translator(folder, workers=2).translate(sentences(9))
-
-
-def test_an_error_in_a_worker_is_told_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = (
-        f"import sys; sys.path[:0] = {sys.path}\n"
-        "import pickle\nfrom qkv.errors import DataError\n"
-        "pickle.dump(DataError('line 7 is wrong'), open(int(sys.argv[1]), 'wb')); sys.stdin.buffer.read()"
-    )
-    fake_workers(monkeypatch, program)
-    with pytest.raises(QkvError, match=r"^line 7 is wrong$"):
-        torch_translator(folder, workers=2).translate(sentences(9))
-
-
-def test_a_worker_refuses_a_model_that_was_replaced(folder: Path) -> None:
-    wanted = torch_translator(folder)
-    setup = Setup([folder], wanted.models.seals, wanted.search, Wishes(), 100, None)
-    assert setup.open()([]) == []
-    with pytest.raises(QkvError, match="was replaced while its workers were starting"):
-        Setup([folder], ["another"], wanted.search, Wishes(), 100, None).open()
 
 
 def test_models_vote(folder: Path, tmp_path: Path) -> None:

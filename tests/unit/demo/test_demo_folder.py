@@ -10,7 +10,7 @@ from qkv.cli.app import app
 from qkv.demo.desk import Desk, Screen
 from qkv.demo.folder import DemoFolder
 from qkv.demo.report import report_lines
-from qkv.errors import UsageError
+from qkv.errors import CorruptFolder, UsageError
 from qkv.evaluation.metrics import METRICS
 from qkv.files import MANIFEST, read_manifest, seal
 from qkv.progress import SilentReporter
@@ -77,7 +77,7 @@ def test_a_run_that_was_stopped_goes_on_as_it_began(place: DemoFolder) -> None:
     place.run.create()
     (place.run.checkpoints / "step-00000001").mkdir()
     (place.run.config).write_text("not looked at by what is tested here")
-    with pytest.raises(UsageError, match=r"config\.yaml"):
+    with pytest.raises(CorruptFolder, match=r"config\.yaml"):
         place.trainer(minutes=1.0, words=100)
     assert (place.path / "train.tsv").read_bytes() == before
 
@@ -122,3 +122,22 @@ def test_an_output_without_block_characters_gets_a_plain_picture(place: DemoFold
     assert [ended.exit_code for ended in shown.values()] == [0, 0]
     assert not shown["utf-8"].stdout.isascii()
     assert shown["utf-8"].stdout.translate(str.maketrans(BLOCKS, ASCII)) == shown["ascii"].stdout
+
+
+@pytest.mark.parametrize(
+    "damaged", ["run/best/model.safetensors", "run/checkpoints/step-00000007/state.json", "train.tsv", "test.tsv"]
+)
+def test_of_a_damaged_demonstration_it_says_how_to_begin_anew(place: DemoFolder, damaged: str) -> None:
+    (place.path / damaged).write_text("{")
+    ended = CliRunner().invoke(app, ["demo", "--folder", str(place.path)])
+    assert isinstance(ended.exception, CorruptFolder)
+    assert str(ended.exception).startswith(f"{place.path}: is damaged ({place.path}")
+    assert str(ended.exception).endswith("; add --again to train a new model")
+
+
+def test_a_demonstration_without_its_words_is_damaged(place: DemoFolder) -> None:
+    place.measure(SilentReporter())
+    (place.path / "train.tsv").unlink()
+    ended = CliRunner().invoke(app, ["demo", "--folder", str(place.path)])
+    assert isinstance(ended.exception, CorruptFolder)
+    assert "no such file" in str(ended.exception)

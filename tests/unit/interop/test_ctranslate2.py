@@ -36,6 +36,17 @@ KINDS: list[dict[str, Any]] = [
     {"tgt_words": 57},
     {"tgt_words": 57, "share_embeddings": "none", "residual": {"kind": "pre"}},
 ]
+BOUNDS = {
+    "float32": 1e-5,
+    "float16": 0.01,
+    "int16": 0.02,
+    "bfloat16": 0.05,
+    "int8": 0.12,
+    "int8_float32": 0.12,
+    "int8_float16": 0.12,
+    "int8_bfloat16": 0.12,
+}
+"""How much log-probabilities may change on average; the largest change may be eight times that."""
 
 
 def random_targets(saved: SavedModel, count: int) -> list[list[int]]:
@@ -64,8 +75,12 @@ def our_scores(saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[i
     return [log_probs[row, range(len(own)), own].tolist() for row, own in enumerate(ends)]
 
 
+def differences(ours: list[list[float]], theirs: list[list[float]]) -> list[float]:
+    return [abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True)]
+
+
 def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
-    return max(abs(a - b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True))
+    return max(differences(ours, theirs))
 
 
 @pytest.mark.parametrize("changes", KINDS, ids=str)
@@ -91,9 +106,27 @@ def test_every_quantization_is_close(quantization: str, tmp_path: Path) -> None:
     saved = decided_model()
     src, tgt = random_sources(20), random_targets(saved, 20)
     export_ctranslate2(saved, tmp_path / "fast", quantization)
-    found = largest_difference(our_scores(saved, src, tgt), their_scores(tmp_path / "fast", saved, src, tgt))
-    assert found < (1e-4 if quantization == "float32" else 2.0)
+    found = differences(our_scores(saved, src, tgt), their_scores(tmp_path / "fast", saved, src, tgt))
+    assert sum(found) / len(found) < BOUNDS[quantization]
+    assert max(found) < 8 * BOUNDS[quantization]
     assert json.loads((tmp_path / "fast" / "manifest.json").read_text())["quantization"] == quantization
+
+
+def test_the_epsilon_of_the_norms_is_that_of_the_model(tmp_path: Path) -> None:
+    saved = decided_model()
+    src, tgt = random_sources(20), random_targets(saved, 20)
+    before = our_scores(saved, src, tgt)
+    norms = [module for module in saved.model.modules() if isinstance(module, torch.nn.LayerNorm)]
+    for norm in norms:
+        norm.eps = 0.1
+    export_ctranslate2(saved, tmp_path / "fast")
+    ours = our_scores(saved, src, tgt)
+    assert largest_difference(ours, before) > 1e-2
+    assert largest_difference(ours, their_scores(tmp_path / "fast", saved, src, tgt)) < 1e-4
+    norms[0].eps = 0.2
+    with pytest.raises(UsageError, match=r"its norms have different epsilons \(0\.1, 0\.2\)"):
+        export_ctranslate2(saved, tmp_path / "mixed")
+    assert not (tmp_path / "mixed").exists()
 
 
 def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from qkv.decoding.beam import BeamConfig
+from qkv.errors import UsageError
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel
 from qkv.visual.beam_tree import Node, draw_tree, grow_tree
@@ -38,7 +39,44 @@ def test_every_step_keeps_at_most_two_beams_and_each_node_follows_its_parent(sav
 def test_the_picture_is_xml_and_no_token_can_break_it(saved: SavedModel) -> None:
     root = Node("START", 0.0, None, 0, 0, best=True)
     nodes = [root, Node("</svg><script>", -1.5, root, 1, 0, finished=True, best=True), Node("b", -2.0, root, 1, 1)]
-    drawn = ElementTree.fromstring(draw_tree(nodes, "a < b & c"))
+    nodes += [Node(label, -3.0, root, 1, 2) for label in ("\x00\x1b\x08", "\ufffe\udc80", "é\x85😀")]
+    drawn = ElementTree.fromstring(draw_tree(nodes, "a < b & c\x07\udcff").encode())
+    assert drawn[0].text == "a < b & c��"
     texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["START", "0.00", "</svg><scr…", "-1.50", "b", "-2.00"]
-    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) == 2
+    assert texts == [
+        "START",
+        "0.00",
+        "</svg><scr…",
+        "-1.50",
+        "b",
+        "-2.00",
+        "���",
+        "-3.00",
+        "��",
+        "-3.00",
+        "é\x85😀",
+        "-3.00",
+    ]
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) == 5
+
+
+def test_a_text_that_would_be_cut_or_is_empty_is_refused(saved: SavedModel) -> None:
+    search = BeamConfig(size=2, max_length=3)
+    for text in ("", " "):
+        with pytest.raises(UsageError, match="the text is empty"):
+            grow_tree(saved, text, search)
+    grow_tree(saved, "aa bc", search, max_src_tokens=3)
+    with pytest.raises(UsageError, match="has 3 tokens, and 2 can be read at most"):
+        grow_tree(saved, "aa bc aa", search, max_src_tokens=3)
+    size = len(saved.tokenizers.tgt)
+    short = small_model(3, size, size, positions={"kind": "learned", "max_length": 3}).eval()
+    limited = SavedModel(short, saved.tokenizers, saved.config)
+    grow_tree(limited, "aa bc", search)
+    with pytest.raises(UsageError, match="has 3 tokens, and 2 can be read at most"):
+        grow_tree(limited, "aa bc aa", search, max_src_tokens=100)
+
+
+def test_a_search_that_ranks_by_attention_is_given_it(saved: SavedModel) -> None:
+    _, plain = grow_tree(saved, "aa bc", BeamConfig(size=3, max_length=1))
+    _, covering = grow_tree(saved, "aa bc", BeamConfig(size=3, max_length=1, coverage_penalty=0.5))
+    assert covering.score != plain.score

@@ -1,0 +1,54 @@
+"""`qkv show beam`: a picture of the search that `qkv translate` does, or one sentence."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from qkv.models.folder import save_model
+from tests.support.exported import decided_model
+from tests.support.forks import Forks
+
+
+@pytest.fixture(scope="module")
+def models(in_memory: Path) -> Path:
+    save_model(in_memory / "show" / "model", decided_model())
+    save_model(in_memory / "show" / "short", decided_model(positions={"kind": "learned", "max_length": 12}))
+    return in_memory / "show"
+
+
+def test_the_picture_and_the_text_that_won(models: Path, forks: Forks, scratch: Path) -> None:
+    ended = forks.qkv("show", "beam", models / "model", "w001 w017", "search.size=3", "--out", scratch / "b.svg")
+    assert ended.code == 0, ended.stderr
+    assert f"{scratch / 'b.svg'}: " in ended.stderr
+    ElementTree.parse(scratch / "b.svg")
+    (scratch / "line").write_text("w001 w017\n", encoding="utf-8")
+    arguments = ["--engine", "torch", "--beam", 3, "--input", scratch / "line"]
+    assert forks.qkv("translate", models / "model", *arguments).stdout == ended.stdout
+
+
+def test_refusals(models: Path, forks: Forks, scratch: Path) -> None:
+    exported = forks.qkv("export", models / "model", "--to", "huggingface", "--out", scratch / "hf")
+    assert exported.code == 0, exported.stderr
+    refused = {
+        (models / "model", "w001", "search.kind=greedy"): (2, "the picture shows a beam search"),
+        (models / "model", "", "search.size=2"): (2, "the text is empty"),
+        (models / "model", "w001 \udcff", "search.size=2"): (2, "the text is not valid UTF-8"),
+        (models / "model", "w001 w002 w003", "max_src_tokens=3"): (2, "2 can be read at most; give a shorter one"),
+        (models / "short", "w001 " * 12, "search.size=2"): (2, "11 can be read at most; give a shorter one"),
+        (scratch / "hf", "w001", "search.size=2"): (1, "holds no model; give the folder of a model or of a run"),
+        (scratch / "none", "w001", "search.size=2"): (1, "no such folder"),
+    }
+    for arguments, (code, sentence) in refused.items():
+        ended = forks.qkv("show", "beam", *arguments, "--out", scratch / "b.svg")
+        assert ended.code == code, ended.stderr
+        assert sentence in ended.complaint
+    assert not (scratch / "b.svg").exists()
+
+
+def test_an_export_for_ctranslate2_is_refused(models: Path, forks: Forks, scratch: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
+    forks.qkv("export", models / "model", "--to", "ctranslate2", "--out", scratch / "fast")
+    ended = forks.qkv("show", "beam", scratch / "fast", "w001", "--out", scratch / "b.svg")
+    assert ended.code == 2, ended.stderr
+    assert "was exported; give the model that it was made from" in ended.complaint
