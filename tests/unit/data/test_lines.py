@@ -165,12 +165,12 @@ def test_other_compression_is_named(tmp_path: Path, start: bytes, name: str) -> 
 def test_a_pipe_is_no_file() -> None:
     """As `--input <(command)` gives one."""
     reader, writer = os.pipe()
+    os.close(writer)
     try:
         with pytest.raises(DataError, match=r"is not a regular file; give a file, or use standard input$"):
             list(byte_lines(Path(f"/dev/fd/{reader}")))
     finally:
         os.close(reader)
-        os.close(writer)
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
