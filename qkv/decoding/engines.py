@@ -93,6 +93,8 @@ class Engines:
         if self.models.exported:
             return CTranslate2Engine(self.models.folders[0], self.threads)
         try:
+            # One that is there but broken says here why.
+            importlib.import_module("ctranslate2")
             # It is in memory as soon as the engine is there: the files are needed no longer.
             with tempfile.TemporaryDirectory(prefix="qkv-") as temporary:
                 folder = Path(temporary) / "model"

@@ -106,6 +106,16 @@ def test_a_fast_engine_that_cannot_be_made(problem: Exception, monkeypatch: pyte
         chosen("ctranslate2")
 
 
+@needs_ctranslate2
+def test_a_broken_installation_says_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ImportError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(QkvError, match=r"cannot be made \(libgomp"):
+        chosen("ctranslate2")
+
+
 @pytest.mark.parametrize("wanted", ["auto", "torch"])
 def test_nan_in_the_encoder_is_not_passed_over(wanted: EngineName) -> None:
     """A model in memory; one in a folder is checked when it is read. The attention may hide it."""
