@@ -61,9 +61,10 @@ def test_words_are_answered_at_a_prompt(first: tuple[Path, Ended], forks: Forks,
     assert "h e l l o" in answer
     assert "zx: not in the dictionary, new to the model" in answer
     terminal.hit(leave)
-    code, rest = terminal.end()
+    # Python's readline does not see a Ctrl-C in the moment between the question and its waiting for keys.
+    code, rest = terminal.end(insist=leave)
     assert code == 0
-    assert rest.strip() in ("", "^C")
+    assert set(rest.strip()) <= set("^C")
 
 
 def test_interrupted_while_it_trains_it_goes_on(scratch: Path, forks: Forks) -> None:

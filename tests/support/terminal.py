@@ -42,13 +42,17 @@ class Terminal:
         begin, self.read = self.read, self.shown.index(text, self.read) + len(text)
         return self.shown[begin : self.read]
 
-    def end(self, timeout: float = 60) -> tuple[int, str]:
-        """The exit code, and what appeared since it was last waited for."""
+    def end(self, timeout: float = 60, insist: str = "") -> tuple[int, str]:
+        """The exit code, and what appeared since it was last waited for. `insist` is hit every few seconds."""
         end = time.monotonic() + timeout
+        hit_again = time.monotonic() + 3
         # Read all the time: who writes to a terminal that nobody reads comes to a halt.
         while (code := self.child.poll()) is None:
             self._receive()
             assert time.monotonic() < end, f"still running: {self.shown}"
+            if insist and time.monotonic() > hit_again:
+                self.hit(insist)
+                hit_again += 3
         while self._receive():
             pass
         os.close(self.keys)
