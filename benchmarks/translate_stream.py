@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--engine", default="auto")
     parser.add_argument("settings", nargs="*", help="settings of the search, such as search.kind=greedy")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder, "source.txt"), Path(folder, "output.txt")
         with options.text.open(encoding="utf-8") as text, source.open("w", encoding="utf-8") as file:
