@@ -91,7 +91,7 @@ def _talk(desk: "Desk") -> None:
 
     with suppress(ImportError):
         # Editing of the line and earlier lines by the arrow keys; not every Python has it.
-        import readline  # noqa: F401
+        import readline  # noqa: F401  # importing it is what changes `input`
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             # What the terminal cannot show, or typed by mistake, must not end the conversation.

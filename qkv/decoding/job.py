@@ -138,6 +138,7 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _is_still(path: Path, file: IO[bytes]) -> bool:
+    """Whether `path` is the file that was opened: neither removed nor replaced since."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from qkv.decoding.batching import by_length
 from qkv.decoding.engine import DecodeRequest, Engine
@@ -85,7 +86,7 @@ class TextDecoder:
         found: list[list[list[Hypothesis]]] = []
         done = sum(not ids for ids in prepared.ids)
         for batch in prepared.batches:
-            found.append(self.decode(prepared, batch, lambda before=done: tick(before)))  # type: ignore[misc]
+            found.append(self.decode(prepared, batch, partial(tick, done)))
             done += len(batch)
             tick(done)
         return self.finish(prepared, found)

@@ -79,9 +79,9 @@ def _read(requests: "SimpleQueue[Any]") -> None:
             requests.put(pickle.load(sys.stdin.buffer))
     except (EOFError, OSError):
         os._exit(0)
-    except Exception:
-        # For example a kind of search that only the other process knows.
-        traceback.print_exc()
+    except Exception as error:
+        # For example a kind of search that only the other process knows; that process says that this one has ended.
+        print(f"qkv: worker: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         os._exit(1)
 
 

@@ -45,4 +45,5 @@ def _is_export(folder: Path) -> bool:
     try:
         return (folder / MANIFEST).is_file() and read_manifest(folder).get("what") in FORMATS
     except CorruptFolder:
+        # Whatever it is, it is not ours to replace.
         return False

@@ -19,7 +19,6 @@ def model(in_memory: Path) -> Path:
 
 
 def test_an_export_for_ctranslate2_translates_as_the_model_does(model: Path, forks: Forks, scratch: Path) -> None:
-    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
     before = {path: sha256_of(path) for path in model.rglob("*") if path.is_file()}
     ended = forks.qkv("export", model, "--to", "ctranslate2", "--out", scratch / "fast")
     assert (ended.code, ended.stdout) == (0, ""), ended.stderr

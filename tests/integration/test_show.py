@@ -47,7 +47,6 @@ def test_refusals(models: Path, forks: Forks, scratch: Path) -> None:
 
 
 def test_an_export_for_ctranslate2_is_refused(models: Path, forks: Forks, scratch: Path) -> None:
-    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
     forks.qkv("export", models / "model", "--to", "ctranslate2", "--out", scratch / "fast")
     ended = forks.qkv("show", "beam", scratch / "fast", "w001", "--out", scratch / "b.svg")
     assert ended.code == 2, ended.stderr

@@ -266,7 +266,6 @@ def test_score(model: Path, lines: Path, scratch: Path, forks: Forks) -> None:
 
 def test_the_fast_engine(model: Path, lines: Path, straight: str, scratch: Path, forks: Forks) -> None:
     """auto takes it; it gives the same; what it cannot do is done by torch or, if it was asked for, refused."""
-    pytest.importorskip("ctranslate2")
     from qkv.interop.ctranslate2 import export_ctranslate2
     from qkv.models.folder import load_model
 

@@ -113,7 +113,7 @@ def children(pid: int) -> list[int]:
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue
+            continue  # it has ended since
         if int(fields[1]) == pid and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found

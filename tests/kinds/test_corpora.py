@@ -36,7 +36,9 @@ def write_jsonl(root: Path, pairs: Pairs) -> dict[str, Any]:
 
 
 def write_parquet(root: Path, pairs: Pairs) -> dict[str, Any]:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     columns = {"src": [src for src, _ in pairs], "tgt": [tgt for _, tgt in pairs]}
     schema = pa.schema([("src", pa.string()), ("tgt", pa.string())])
     pq.write_table(pa.table(columns, schema=schema), root / "p.parquet")

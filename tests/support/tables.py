@@ -106,7 +106,7 @@ def task_of(sources: Sequence[Sequence[int]], limits: Limits | SearchConfig, **o
     """The same limits for all, or those that a search has for each."""
     src, src_keep = padded([list(ids) for ids in sources], SPECIAL.pad)
     each = [limits.limits(len(ids)) if isinstance(limits, SearchConfig) else limits for ids in sources]
-    return SearchTask(src, src_keep, SPECIAL, each, **others)  # type: ignore[arg-type]
+    return SearchTask(src, src_keep, SPECIAL, each, **others)
 
 
 @dataclass(frozen=True)

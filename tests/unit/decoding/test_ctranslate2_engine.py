@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from qkv.decoding.beam import BeamConfig
+from qkv.decoding.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
@@ -20,9 +21,6 @@ from qkv.interop.ctranslate2 import export_ctranslate2
 from qkv.models.folder import SavedModel, save_model
 from qkv.text.special import SPECIAL
 from tests.support.exported import TIE, decided_model, random_sources, score_by_model
-
-pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
-from qkv.decoding.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
 
 NONE = {"kind": "none"}
 Pair = tuple[TorchEngine, CTranslate2Engine]

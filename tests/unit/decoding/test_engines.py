@@ -22,7 +22,6 @@ from qkv.text import SPECIAL
 from tests.support.speaker import save_speaker, speaker
 
 PLAIN = DecodeRequest(GreedyConfig(), 1, [Constraints()])
-needs_ctranslate2 = pytest.mark.skipif(importlib.util.find_spec("ctranslate2") is None, reason="not installed")
 
 
 def engines(wanted: EngineName, models: int = 1, longest: int | None = 1024, **changes: Any) -> Engines:
@@ -37,7 +36,6 @@ def test_torch_does_everything() -> None:
     assert chosen("torch", models=2) == "torch"
 
 
-@needs_ctranslate2
 def test_auto_takes_the_fast_one_where_it_can() -> None:
     assert chosen("auto") == chosen("ctranslate2") == "ctranslate2"
     for request, models in (
@@ -57,7 +55,6 @@ def test_without_the_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
         chosen("ctranslate2")
 
 
-@needs_ctranslate2
 @pytest.mark.parametrize(
     ("longest", "search", "reason"),
     [
@@ -79,14 +76,12 @@ def test_auto_never_cuts_what_torch_would_not(longest: int | None, search: Searc
         assert learned.choose(request).name == "ctranslate2"
 
 
-@needs_ctranslate2
 def test_nothing_is_exported_for_a_request_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_export, "export_ctranslate2", lambda *_: pytest.fail("exported"))
     request = DecodeRequest(GreedyConfig(), 1, [Constraints(prefix=[7])])
     assert chosen("auto", request) == "torch"
 
 
-@needs_ctranslate2
 @pytest.mark.parametrize("problem", [ImportError("libgomp.so"), OSError("disk full"), QkvError("disk full")])
 def test_a_fast_engine_that_cannot_be_made(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """auto says why and goes on without it; who asked for it is told in one sentence."""
@@ -106,7 +101,6 @@ def test_a_fast_engine_that_cannot_be_made(problem: Exception, monkeypatch: pyte
         chosen("ctranslate2")
 
 
-@needs_ctranslate2
 def test_a_broken_installation_says_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> None:
         raise ImportError("libgomp.so.1: cannot open shared object file")

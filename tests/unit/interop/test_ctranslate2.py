@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import ctranslate2
 import pytest
 import torch
 
@@ -20,8 +21,6 @@ from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.weights import named_weights
 from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
 from tests.support.exported import decided_model, padded_ids, random_sources
-
-ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed: pip install 'qkv[fast]'")
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -170,7 +169,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch
 
 
 class RezeroConfig(PreNormConfig):
-    kind: Literal["rezero"] = "rezero"  # type: ignore[assignment]
+    kind: Literal["rezero"] = "rezero"
 
 
 class WindowedModelConfig(ModelConfig):
@@ -200,7 +199,7 @@ def test_names_are_unique_and_in_the_order_of_the_ids() -> None:
     tokenizers: list[Tokenizer] = [
         BytePairConfig(vocab_size=300).train(texts),
         SentencePieceConfig(vocab_size=270).train(texts),
-        Looks(["a", "a", "<pad>", "a#6", "</s>"]),  # type: ignore[list-item]
+        Looks(["a", "a", "<pad>", "a#6", "</s>"]),
     ]
     for tokenizer in tokenizers:
         names = vocabulary(tokenizer)
