@@ -51,6 +51,16 @@ class Config(BaseModel):
                 raise PydanticCustomError(WRONG_SCALAR, "is not of the type of this key")
         return value
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _default_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        """A group that names no kind is of the kind of the default, so one of its keys can be set alone."""
+        if isinstance(value, dict) and "kind" not in value and info.field_name is not None:
+            default = cls.model_fields[info.field_name].default
+            if isinstance(default, Config) and "kind" in type(default).model_fields:
+                return {"kind": type(default).model_fields["kind"].default, **value}
+        return value
+
 
 _classes: list["weakref.ref[type[Config]]"] = []  # in the order of definition: what is inside comes first
 

@@ -31,6 +31,28 @@ def test_a_kind_is_a_word_a_mapping_or_a_config() -> None:
     assert [config.__name__ for config in shapes] == ["Circle"]
 
 
+def test_without_a_kind_the_default_kind_is_meant() -> None:
+    shapes = _shapes()
+
+    @shapes.register
+    class Square(Shape):
+        kind: Literal["square"] = "square"
+        side: float = 2.0
+        colour: str = "red"
+
+    class Drawing(Config):
+        shape: Annotated[Shape, shapes] = Square(side=3)
+        frame: Annotated[Shape, shapes] | None = None
+
+    assert Drawing(shape={"side": 5}).shape == Square(side=5)
+    # Only its kind: what else the default sets is not mixed with what is given.
+    assert Drawing(shape={"colour": "blue"}).shape == Square(side=2, colour="blue")
+    with pytest.raises(ValidationError):
+        Drawing(shape={"radius": 5})
+    with pytest.raises(ValidationError):
+        Drawing(frame={"side": 5})
+
+
 def test_a_kind_registered_late_is_seen_by_classes_built_before() -> None:
     shapes = _shapes()
     inner = type("Inner", (Config,), {"__annotations__": {"shape": Annotated[Shape, shapes]}})

@@ -70,8 +70,12 @@ KINDS = "the kinds of positions are learned, rotary"
         ("model:\n  positions:\n    kind: xyz", f'3: model.positions.kind: unknown kind "xyz"; {KINDS}'),
         ("model:\n  positions:\n    kind: 3", f'3: model.positions.kind: unknown kind "3"; {KINDS}'),
         (
-            "model:\n  positions: {size: 3}",
-            '2: model.positions: has no "kind"; add one of the kinds of positions: learned, rotary',
+            "extra:\n- {size: 3}",
+            '2: extra.0: has no "kind"; add one of the kinds of positions: learned, rotary',
+        ),
+        (
+            "model:\n  positions: {base: 3}",
+            '2: model.positions.base: unknown key of kind "learned"; the keys here are kind and size',
         ),
         (
             "model:\n  positions: 3",
