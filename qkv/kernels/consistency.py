@@ -8,16 +8,13 @@ With u = z₁ - z₂ and E₁, E₂ the means under p₁, p₂:
 and the same with 1 and 2 exchanged, which turns the sign of u.
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from qkv.functional.consistency import Agreement
 from qkv.functional.smoothing import Smoothing
-from qkv.kernels.projection import Projection, product_type
+from qkv.kernels.projection import Projection, loss_of_walk
 
 
 def linear_consistent_cross_entropy(
@@ -34,55 +31,16 @@ def linear_consistent_cross_entropy(
 
     `chunk` counts pairs. `bias` must be finite.
     """
-    inputs = (hidden, weight, bias)
-    wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    loss, nll = _LinearConsistency.apply(
-        hidden.flatten(0, 1),
-        weight,
-        bias,
-        targets,
-        smoothing,
-        agreement,
-        weights,
-        chunk,
-        wanted,
-        product_type(hidden, weight),
-    )
-    return loss, nll
 
+    def walk(projection: Projection) -> tuple[Tensor, Tensor]:
+        run = _Pass(projection, smoothing, agreement)
+        pair_weights = run.sums.new_ones(len(targets)) if weights is None else weights.to(run.sums)
+        for start in range(0, len(targets), chunk):
+            run.add(start, targets[start : start + chunk], pair_weights[start : start + chunk])
+        return run.sums, run.row_weights(pair_weights)
 
-class _LinearConsistency(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        smoothing: Smoothing,
-        agreement: Agreement,
-        weights: Tensor | None,
-        chunk: int,
-        wanted: bool,
-        product: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
-        with torch.autocast(hidden.device.type, enabled=False):
-            rows = 2 * min(chunk, max(len(targets), 1))
-            projection = Projection(hidden, weight, bias, smoothing, rows, product, wanted)
-            run = _Pass(projection, smoothing, agreement)
-            pair_weights = run.sums.new_ones(len(targets)) if weights is None else weights.to(run.sums)
-            for start in range(0, len(targets), chunk):
-                run.add(start, targets[start : start + chunk], pair_weights[start : start + chunk])
-            ctx.gradients = projection.gradients(run.row_weights(pair_weights)) if wanted else None
-        loss, nll = run.sums.unbind()
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = [None if gradient is None else gradient * upstream.to(gradient) for gradient in ctx.gradients]
-        return (*scaled, None, None, None, None, None, None, None)
+    rows = 2 * min(chunk, max(len(targets), 1))
+    return loss_of_walk(hidden.flatten(0, 1), weight, bias, smoothing, rows, walk)
 
 
 class _Pass:

@@ -9,15 +9,12 @@ With z = W h + b, Z = Σ_v exp z_v and q = confidence · δ_y + background:
 1 / Z is a factor of a row, so it scales the narrow h instead of the wide exp(z).
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from qkv.functional.smoothing import Smoothing
-from qkv.kernels.projection import Projection, product_type
+from qkv.kernels.projection import Projection, loss_of_walk
 
 
 def linear_cross_entropy(
@@ -33,44 +30,15 @@ def linear_cross_entropy(
 
     The first includes the entropy penalty where the smoothing asks for one. `bias` must be finite.
     """
-    inputs = (hidden, weight, bias)
-    wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    loss, nll = _LinearCrossEntropy.apply(
-        hidden, weight, bias, targets, smoothing, weights, chunk, wanted, product_type(hidden, weight)
-    )
-    return loss, nll
 
+    def walk(projection: Projection) -> tuple[Tensor, Tensor]:
+        run = _Pass(projection, smoothing)
+        row_weights = run.sums.new_ones(len(hidden)) if weights is None else weights.to(run.sums)
+        for start in range(0, len(hidden), chunk):
+            run.add(start, targets[start : start + chunk], row_weights[start : start + chunk])
+        return run.sums, row_weights
 
-class _LinearCrossEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        smoothing: Smoothing,
-        weights: Tensor | None,
-        chunk: int,
-        wanted: bool,
-        product: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
-        with torch.autocast(hidden.device.type, enabled=False):
-            rows = min(chunk, max(len(hidden), 1))
-            run = _Pass(Projection(hidden, weight, bias, smoothing, rows, product, wanted), smoothing)
-            row_weights = run.sums.new_ones(len(hidden)) if weights is None else weights.to(run.sums)
-            for start in range(0, len(hidden), chunk):
-                run.add(start, targets[start : start + chunk], row_weights[start : start + chunk])
-            ctx.gradients = run.projection.gradients(row_weights) if wanted else None
-        loss, nll = run.sums.unbind()
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = [None if gradient is None else gradient * upstream.to(gradient) for gradient in ctx.gradients]
-        return (*scaled, None, None, None, None, None, None)
+    return loss_of_walk(hidden, weight, bias, smoothing, min(chunk, max(len(hidden), 1)), walk)
 
 
 class _Pass:

@@ -5,14 +5,64 @@ the loss and of the gradients is a product with W that is computed once:
 Σ_v background_v z_v = h · (Wᵀ background) + b · background.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from qkv.functional.smoothing import Smoothing
 
+Walk = Callable[["Projection"], tuple[Tensor, Tensor]]
+"""Goes over all rows and leaves their gradients in the projection; gives (loss, nll) and what each row counts."""
 
-def product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
+
+def loss_of_walk(
+    hidden: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    smoothing: Smoothing,
+    rows: int,
+    walk: Walk,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The two sums of a walk; the gradients of the first were computed on the way. `rows`: the most in a chunk."""
+    inputs = (hidden, weight, bias)
+    wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    loss, nll = _LossOfWalk.apply(hidden, weight, bias, smoothing, rows, walk, wanted, _product_type(hidden, weight))
+    return loss, nll
+
+
+class _LossOfWalk(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        smoothing: Smoothing,
+        rows: int,
+        walk: Walk,
+        wanted: bool,
+        product: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        with torch.autocast(hidden.device.type, enabled=False):
+            projection = Projection(hidden, weight, bias, smoothing, rows, product, wanted)
+            sums, row_weights = walk(projection)
+            ctx.gradients = projection.gradients(row_weights) if wanted else None
+        loss, nll = sums.unbind()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = [None if gradient is None else gradient * upstream.to(gradient) for gradient in ctx.gradients]
+        return (*scaled, None, None, None, None, None)
+
+
+def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
     """What the matrices are multiplied in: as autocast says, if it is on."""
     device = hidden.device.type
     if torch.is_autocast_enabled(device):
