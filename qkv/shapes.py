@@ -2,7 +2,7 @@
 
 B batch        S source length     T target length   Q query length   K key length
 H heads        E head width        D model width     F feed-forward width
-V vocabulary   N hypotheses
+V vocabulary   N hypotheses       W memory width
 
 Public tensor functions carry these annotations. The tests switch the checks on (jaxtyping with
 beartype); in production they cost nothing.
@@ -31,6 +31,7 @@ SrcKeep = Bool[Tensor, "B S"]
 TgtIds = Int[Tensor, "B T"]
 TgtWeight = Float[Tensor, "B T"]
 """How much each target token counts in the loss; 0 on padding."""
-Memory = Float[Tensor, "B S D"]
+Memory = Float[Tensor, "B S W"]
+"""What the encoder hands over; W is D unless a wiring exposes more than its last layer."""
 Decoded = Float[Tensor, "B T D"]
 LogProbs = Float[Tensor, "*batch V"]

@@ -8,7 +8,21 @@ import warnings
 
 import typer
 
-from qkv.cli import average, compare, config, data, demo, evaluate, export, score, show, tokenizer, train, translate
+from qkv.cli import (
+    average,
+    compare,
+    config,
+    data,
+    demo,
+    distill,
+    evaluate,
+    export,
+    score,
+    show,
+    tokenizer,
+    train,
+    translate,
+)
 from qkv.errors import QkvError
 
 app = typer.Typer(
@@ -43,6 +57,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("average")(average.average)
+app.command("distill")(distill.distill)
 app.command("export")(export.export)
 app.command("demo")(demo.demo)
 app.add_typer(show.app, name="show")

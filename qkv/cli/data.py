@@ -28,3 +28,36 @@ def check(
     finally:
         reporter.close()
     print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) if as_json else report.render().rstrip("\n"))
+
+
+@app.command("modality")
+def modality(
+    src: Annotated[Path, typer.Option(help="The sources, one a line.")],
+    tgt: Annotated[Path, typer.Option(help="The targets, one a line.")],
+    tokenizers: Annotated[
+        Path | None,
+        typer.Option(help="Count the tokens of these tokenizers (a run's tokenizer/), not lower-case words."),
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Look at so many pairs, evenly spread.")] = 100_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """How many ways of saying the same the targets have: the entropy of a target word given its source word."""
+    import json
+
+    from qkv.data.texts import paired, read_texts, survey
+    from qkv.evaluation.modality import measure, token_words
+    from qkv.text import load_tokenizers
+
+    every = max(1, -(-survey(src).lines // pairs))
+    both = paired(read_texts(src), read_texts(tgt), (src, tgt))
+    chosen = (pair for number, pair in enumerate(both) if number % every == 0)
+    found = measure(chosen, *token_words(load_tokenizers(tokenizers) if tokenizers else None))
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+        return
+    print(f"{found.pairs:,} pairs, {found.src_words:,} different source words")
+    if found.left_out:
+        print(f"{found.left_out:,} pairs left out: empty, or too long")
+    print(f"mean entropy of a source word: {found.mean_entropy:.3f} bits")
+    print(f"entropy of a link: {found.entropy:.3f} bits, as of {found.perplexity:.2f} equally likely words")
+    print(f"target words without a source word: {found.unaligned:.1%}")

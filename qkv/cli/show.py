@@ -41,3 +41,19 @@ def beam(
     write_atomic(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)
+
+
+@app.command("positions")
+def positions(
+    model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every scheme.")] = None,
+    length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("positions.svg"),
+) -> None:
+    """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
+    from qkv.decoding.model_set import ModelSet
+    from qkv.files import write_atomic
+    from qkv.visual.positions import draw_positions, every_scheme, schemes_of
+
+    panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
+    write_atomic(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
+    typer.echo(f"{out}: {', '.join(panels)}", err=True)

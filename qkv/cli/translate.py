@@ -51,7 +51,7 @@ def translate(
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     keep_freed_memory()
-    config = translation_config(with_beam(overrides or [], beam))
+    config = translation_config(with_beam(overrides or [], beam, model), model)
     translator = Translator(
         [model, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
     )

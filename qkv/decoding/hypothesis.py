@@ -22,6 +22,8 @@ class Hypothesis:
     """False: it never said END, but was cut at the longest length or where no token was allowed any more."""
     attention: list[list[float]] | None = None
     """[tokens][source], a row for each token but END; only from a step function that tells it."""
+    passes: int | None = None
+    """How many passes of the decoder it took; only where a pass may give several tokens."""
 
 
 @dataclass(eq=False, slots=True)

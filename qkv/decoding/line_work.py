@@ -47,7 +47,7 @@ class LineWork:
             if output.exists() and path.exists() and output.samefile(path):
                 raise UsageError(f"{output}: is also the input; choose another name for the output")
         read = {name: survey(path) for name, path in files.items()}
-        with open_job(output, self._identity(read), restart) as job:
+        with open_job(output, self.identity(read), restart) as job:
             if job.finished:
                 self.reporter.say(f"{output}: is complete already")
             else:
@@ -73,7 +73,7 @@ class LineWork:
                 counting(done, total)
         cut.close()
 
-    def _identity(self, read: dict[str, Survey]) -> dict[str, Any]:
+    def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
         """All that the output depends on, under names that can stand after "another"."""
         translator, wishes = self.translator, self.wishes
         decoder = translator.decoder(wishes)

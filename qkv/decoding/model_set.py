@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from qkv.config import load_config
 from qkv.decoding.hypothesis import not_a_number
 from qkv.errors import CorruptFolder, UsageError
 from qkv.files import read_manifest
 from qkv.interop.ctranslate2 import WHAT as EXPORTED
-from qkv.models.folder import TOKENIZER, SavedModel, load_model
+from qkv.models.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.locate import locate_model
 from qkv.text import TokenizerPair, fingerprint, load_tokenizers
 
@@ -54,6 +55,11 @@ class ModelSet:
                     f"{names[number]}: has another vocabulary than {names[0]}; only models of one can vote"
                 )
         return found
+
+    @cached_property
+    def config(self) -> SavedConfig:
+        """Of the first one; its weights are not read for it."""
+        return self._given[0].config if self._given else load_config(SavedConfig, self.folders[0] / CONFIG)
 
     @cached_property
     def tokenizers(self) -> TokenizerPair:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 
+from qkv.data.aligned import one_line
 from qkv.decoding.translation import Translation
 
 Form = Callable[[int, Translation], str]
@@ -11,30 +12,25 @@ Form = Callable[[int, Translation], str]
 
 def plain(number: int, translation: Translation) -> str:
     """The text; always one line."""
-    return _one_line(translation.text) + "\n"
+    return one_line(translation.text) + "\n"
 
 
 def with_score(number: int, translation: Translation) -> str:
     """Score, tab, text."""
-    return f"{translation.score:.6f}\t{_one_line(translation.text)}\n"
+    return f"{translation.score:.6f}\t{one_line(translation.text)}\n"
 
 
 def table(number: int, translation: Translation) -> str:
     """A line for each of the n-best: line number, rank, score and text, with tabs between them."""
     each = [translation, *translation.alternatives]
     return "".join(
-        f"{number}\t{rank}\t{one.score:.6f}\t{_one_line(one.text)}\n" for rank, one in enumerate(each, start=1)
+        f"{number}\t{rank}\t{one.score:.6f}\t{one_line(one.text)}\n" for rank, one in enumerate(each, start=1)
     )
 
 
 def as_json(number: int, translation: Translation) -> str:
     """One JSON object."""
     return json.dumps({"line": number, **translation.as_dict()}, ensure_ascii=False) + "\n"
-
-
-def _one_line(text: str) -> str:
-    """What ends a line, or a column of a table, becomes a space."""
-    return text.replace("\n", " ").replace("\r", " ").replace("\t", " ")
 
 
 class CutLines:

@@ -1,6 +1,8 @@
 """What can be set by `key.sub=value` when a model is used."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -9,6 +11,7 @@ from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.search import AnySearch, searches
 from qkv.decoding.translator import MAX_SRC_TOKENS
+from qkv.decoding.usual import usual_search
 from qkv.errors import UsageError
 
 DEFAULTS = {"search": {"kind": "beam"}}
@@ -26,16 +29,20 @@ class TranslationConfig(Config):
     """A longer source, END included, is cut; null: only what the model cannot read is cut."""
 
 
-def translation_config(overrides: Sequence[str]) -> TranslationConfig:
-    """The defaults with the overrides laid over them; raises UsageError."""
-    return validate(TranslationConfig, apply_overrides(DEFAULTS, overrides), "command line")
+def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
+    """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
+    return validate(TranslationConfig, apply_overrides(_defaults(model), overrides), "command line")
 
 
-def with_beam(overrides: Sequence[str], size: int | None) -> list[str]:
+def _defaults(model: Path | None) -> dict[str, Any]:
+    return DEFAULTS if model is None else {"search": {"kind": type(usual_search(model)).model_fields["kind"].default}}
+
+
+def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
     """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
     if size is None:
         return [*overrides]
-    search = apply_overrides(DEFAULTS, overrides)["search"]
+    search = apply_overrides(_defaults(model), overrides)["search"]
     kind = search.get("kind") if isinstance(search, dict) else search
     if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
         raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")

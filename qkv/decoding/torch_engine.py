@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from qkv.data.batch import padded
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import SearchTask
+from qkv.decoding.refine import RefineConfig
+from qkv.decoding.search import SearchConfig, SearchTask
 from qkv.decoding.steps import Ensemble, ModelSteps, StepFunction
+from qkv.errors import UsageError
+from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import SPECIAL
 
@@ -21,7 +24,7 @@ class TorchEngine:
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         self.models = models
-        self.src_limit = _smallest([model.src_embedder.positions.max_length for model in models])
+        self.src_limit = _smallest([model.src_limit for model in models])
         self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
         self._steps: dict[bool, StepFunction] = {}
 
@@ -41,7 +44,27 @@ class TorchEngine:
             detokenize=request.detokenize,
         )
         with evaluating(self.models):
+            if isinstance(request.search, RefineConfig):
+                return request.search.fill(self._parallel(request), task)
+            self._refuse_parallel(request.search)
             return request.search.run(self._step_function(request.attention or request.search.needs_attention), task)
+
+    def _parallel(self, request: DecodeRequest) -> ParallelModel:
+        """The one model that fills canvases; raises UsageError if there is none."""
+        model = self.models[0]
+        if not isinstance(model, ParallelModel):
+            raise UsageError("the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr")
+        if len(self.models) > 1:
+            raise UsageError(f"models of the kind {model.kind} cannot vote: give one of them")
+        if request.attention:
+            raise UsageError(f"a model of the kind {model.kind} tells no alignment; leave it out")
+        return model
+
+    def _refuse_parallel(self, search: SearchConfig) -> None:
+        for model in self.models:
+            if isinstance(model, ParallelModel):
+                name = type(search).model_fields["kind"].default
+                raise UsageError(f"the model is of the kind {model.kind}, so it has no search {name}: use refine")
 
     def _step_function(self, attention: bool) -> StepFunction:
         if attention not in self._steps:

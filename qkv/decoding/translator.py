@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
+from functools import cached_property
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Literal
 
 from qkv.decoding.batching import in_chunks
-from qkv.decoding.beam import BeamConfig
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.model_set import ModelLike, ModelSet
@@ -19,10 +19,12 @@ from qkv.decoding.texts import Source, TextDecoder, Wishes
 from qkv.decoding.threads import translate_in_threads
 from qkv.decoding.torch_engine import TorchEngine, evaluating
 from qkv.decoding.translation import Translation
+from qkv.decoding.usual import usual_search
 from qkv.decoding.worker import Setup
 from qkv.errors import UsageError
 from qkv.kernels.threads import cores, using_threads
 from qkv.models.folder import SavedModel
+from qkv.models.parallel import ParallelModel
 from qkv.text import SPECIAL
 
 Progress = Callable[[int, int], None]
@@ -56,10 +58,15 @@ class Translator:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
         self.workers = cores() if workers == "auto" else workers
         self.engines = Engines(self.models, engine, self.workers, max_src_tokens)
-        self.search = search or BeamConfig()
+        self._search = search
         self.batch_tokens = batch_tokens
         self.max_src_tokens = max_src_tokens
         self._decoders: dict[Wishes, TextDecoder] = {}
+
+    @cached_property
+    def search(self) -> SearchConfig:
+        """What was asked for, or what is usual for the model."""
+        return self._search or usual_search(self.models.config)
 
     def translate(
         self,
@@ -153,6 +160,11 @@ class Translator:
     ) -> list[PairScore]:
         """log p(target | source) of each pair, in order; what goes wrong is told with a number from `first` on."""
         models = [saved.model for saved in self.models.loaded]
+        for model in models:
+            if isinstance(model, ParallelModel):
+                raise UsageError(
+                    f"a model of the kind {model.kind} scores no given target token by token; give an autoregressive one"
+                )
         with evaluating(models):
             return score_pairs(
                 models, self.models.tokenizers, pairs, self.batch_tokens or BATCH_TOKENS, first, progress

@@ -49,7 +49,7 @@ def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choos
         for row, walker in enumerate(rows):
             if walker.walking:
                 attention = None if output.attention is None else output.attention[row]
-                _go(walker, said[row], scores[row], attention, task)
+                go(walker, said[row], scores[row], attention, task)
         task.after_step()
         places = [place for place, index in enumerate(live) if any(each.walking for each in walkers[index])]
         if len(places) < len(live):
@@ -71,7 +71,7 @@ def refuse_required(task: SearchTask, kind: str) -> None:
         raise UsageError(f"the search kind {kind} cannot take required words: use the kind beam")
 
 
-def _go(walker: Walker, token: int, score: float, attention: Tensor | None, task: SearchTask) -> None:
+def go(walker: Walker, token: int, score: float, attention: Tensor | None, task: SearchTask) -> None:
     """One step of one output."""
     if score == -torch.inf:
         walker.walking = False

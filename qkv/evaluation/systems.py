@@ -45,7 +45,7 @@ def decode_outputs(
     from qkv.decoding.settings import translation_config, with_beam
     from qkv.decoding.translator import Translator
 
-    config = translation_config(with_beam(settings, beam))
+    config = translation_config(with_beam(settings, beam, models[0]), models[0])
     translator = Translator(
         models, engine, config.search, batch_tokens=config.batch_tokens, max_src_tokens=config.max_src_tokens
     )

@@ -36,6 +36,15 @@ def within(left: int, right: int | None = None) -> Predicate:
     return predicate
 
 
+def dilated(step: int) -> Predicate:
+    """j - i is a multiple of step: with `within`, a window that has holes and reaches farther (Beltagy et al. 2020)."""
+
+    def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        return (k_pos - q_pos) % step == 0
+
+    return predicate
+
+
 def same_segment(q_segment: Int[Tensor, "B Q"], k_segment: Int[Tensor, "B K"]) -> Predicate:
     """segment(i) = segment(j): sentences packed into one row do not see each other."""
 

@@ -10,7 +10,7 @@ from qkv.models.config import ModelConfig
 
 KINDS = ("residual", "positions", "feed_forward")
 SIZES = ("preset", "d_model", "d_ff", "num_heads", "encoder_layers", "decoder_layers")
-TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout")
+TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout", "position_offsets")
 SHARING = ("share_embeddings", "share_layers")
 Allowed = Mapping[str, Collection[type[Config]]]
 """The kinds of each part that a format has."""

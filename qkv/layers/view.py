@@ -20,6 +20,20 @@ class View:
     predicate: Predicate | None = None
     keep: Tensor | None = None
     """[B, K], True = a real key."""
+    q_keep: Tensor | None = None
+    """[B, Q], True = a real query; None: as `keep` says. Only a stack whose depth adapts asks."""
+    drawn: Tensor | None = None
+    """[B, T] random positions of training (self-attention). The position scheme is told these, masks are not."""
+
+    @property
+    def q_told(self) -> Tensor:
+        """Where the position scheme is told that the queries stand."""
+        return self.q_pos if self.drawn is None else self.drawn
+
+    @property
+    def k_told(self) -> Tensor:
+        """Where the position scheme is told that the keys stand."""
+        return self.k_pos if self.drawn is None else self.drawn
 
     @cached_property
     def mask(self) -> Tensor | None:

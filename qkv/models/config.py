@@ -5,10 +5,18 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from qkv.config.base import Config
+from qkv.layers.attention import AnyAttention, AttentionConfig, FullConfig
 from qkv.layers.feed_forward import AnyFeedForward, ReluConfig
-from qkv.layers.positions import AnyPositions
+from qkv.layers.position_offsets import AnyOffsets, NoOffsetsConfig
+from qkv.layers.positions import AnyPositions, positions
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import AnyResidual, PostNormConfig
+from qkv.models.decoders import AnyDecoder
+from qkv.models.decoders.autoregressive import AutoregressiveConfig
+from qkv.models.stacks import AnyStack
+from qkv.models.stacks.layers import LayersConfig
+from qkv.models.wirings import AnyWiring
+from qkv.models.wirings.last import LastConfig
 
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "encoder_layers": 4, "decoder_layers": 4, "dropout": 0.3},
@@ -43,14 +51,28 @@ class ModelConfig(Config):
     """Where the layer norm stands."""
     positions: AnyPositions = SinusoidalConfig()
     """How the model knows where a token stands."""
+    position_offsets: AnyOffsets = NoOffsetsConfig()
+    """Random positions in training."""
+    encoder_attention: AnyAttention = FullConfig()
+    """Self-attention of the encoder."""
+    decoder_attention: AnyAttention = FullConfig()
+    """Self-attention of the decoder."""
+    cross_attention: AnyAttention = FullConfig()
+    """Attention of the decoder to the source."""
     feed_forward: AnyFeedForward = ReluConfig()
     """The activation of the feed-forward network."""
+    decoder: AnyDecoder = AutoregressiveConfig()
+    """How the output comes about: token by token, or all of it at once."""
     share_embeddings: Literal["all", "target", "none"] | None = None
     """One matrix for source, target and output (all), for target and output (target), or three (none).
 
     Default: all with a shared tokenizer, else target."""
     share_layers: bool = False
     """The same layer at every depth of a stack."""
+    stack: AnyStack = LayersConfig()
+    """How often, and in which order, a state passes the layers of encoder and decoder."""
+    wiring: AnyWiring = LastConfig()
+    """Which states of the encoder the layers of the decoder attend to."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,4 +85,48 @@ class ModelConfig(Config):
     def _heads_divide(self) -> "ModelConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        return self
+
+    @model_validator(mode="after")
+    def _wiring_fits(self) -> "ModelConfig":
+        if not (self.wiring.last_only or self.stack.exposes):
+            raise ValueError(
+                f"wiring {self.wiring.kind} needs one state after each layer, and stack {self.stack.kind} has none; "
+                "use wiring last, or stack layers or universal"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _positions_fit(self) -> "ModelConfig":
+        if problem := self.positions.problem(self.d_model, self.num_heads):
+            raise ValueError(f"positions: {problem}")
+        if isinstance(self.position_offsets, NoOffsetsConfig):
+            return self
+        if self.positions.sees == "nothing":
+            raise ValueError("position_offsets changes nothing with positions none; leave it out")
+        if self.positions.sees == "distances" and self.position_offsets.keeps_distances:
+            raise ValueError(
+                "position_offsets shift changes nothing with positions that see only distances; "
+                "use randomised, or positions sinusoidal or learned"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _attentions_fit(self) -> "ModelConfig":
+        places: dict[str, tuple[AttentionConfig, int, bool]] = {
+            "encoder_attention": (self.encoder_attention, self.encoder_layers, True),
+            "decoder_attention": (self.decoder_attention, self.decoder_layers, self.decoder_attention.causal),
+            "cross_attention": (self.cross_attention, self.decoder_layers, self.cross_attention.cross),
+        }
+        for place, (attention, layers, possible) in places.items():
+            if not possible:
+                raise ValueError(f"{place} cannot be {attention.name}: {attention.hint}")
+            if problem := attention.problem(self.num_heads, layers):
+                raise ValueError(f"{place}: {problem}")
+            if self.positions.on_logits and not attention.takes_bias:
+                fit = [kind for kind in positions.names() if not positions[kind].on_logits]
+                raise ValueError(
+                    f"{place} {attention.name} takes no positions that add to its logits, as {self.positions.kind} does; "
+                    f"use positions {' or '.join(fit)}"
+                )
         return self

@@ -1,12 +1,16 @@
 """The decoder: masked self-attention, attention to the memory, feed-forward, layer upon layer."""
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
-from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention import Attention
 from qkv.layers.feed_forward import PositionWise
-from qkv.layers.residual import Residual
+from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.layers.view import View
 from qkv.models.stack import Stack
+from qkv.models.stacks import Depth
+from qkv.models.wirings import Wiring
 
 
 class DecoderLayer(nn.Module):
@@ -14,8 +18,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHeadAttention,
-        cross_attention: MultiHeadAttention,
+        attention: Attention,
+        cross_attention: Attention,
         feed_forward: PositionWise,
         residuals: list[Residual],
     ) -> None:
@@ -26,16 +30,45 @@ class DecoderLayer(nn.Module):
         self.attention_residual, self.cross_residual, self.feed_forward_residual = residuals
 
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
+        for residual, f in self.sublayers(view, memory, cross_view):
+            x = residual(x, f)
+        return x
+
+    def sublayers(self, view: View, memory: Tensor, cross_view: View) -> list[tuple[Connection, Sublayer]]:
         key_value = self.cross_attention.project(memory, cross_view.k_pos)
-        x = self.attention_residual(x, lambda h: self.attention(h, view))
-        x = self.cross_residual(x, lambda h: self.cross_attention.attend(h, key_value, cross_view))
-        return self.feed_forward_residual(x, self.feed_forward)
+        return [
+            (self.attention_residual, lambda h: self.attention(h, view)),
+            (self.cross_residual, lambda h: self.cross_attention.attend(h, key_value, cross_view)),
+            (self.feed_forward_residual, self.feed_forward),
+        ]
 
 
 class Decoder(Stack[DecoderLayer]):
-    """Embedded target [B, T, D] and memory [B, S, D] to decoded [B, T, D]."""
+    """Embedded target [B, T, D] and memory [B, S, W] to decoded [B, T, D]."""
+
+    def __init__(
+        self, layers: list[DecoderLayer], num_layers: int, final: nn.Module, depth: Depth, wiring: Wiring
+    ) -> None:
+        super().__init__(layers, num_layers, final, depth)
+        self.wiring = wiring
 
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
-        for layer in self.in_order():
-            x = layer(x, view, memory, cross_view)
-        return self.final(x)
+        memories, cross_view = self.wiring.memories(memory), self.wiring.look(cross_view)
+        return self.run(x, _DecoderLayers(list(self.in_order()), view, memories, cross_view), view)
+
+
+class _DecoderLayers:
+    """See `Layers`."""
+
+    def __init__(self, layers: list[DecoderLayer], view: View, memories: Sequence[Tensor], cross_view: View) -> None:
+        self.layers = layers
+        self.view = view
+        self.memories = memories
+        self.cross_view = cross_view
+
+    def __call__(self, number: int, x: Tensor) -> Tensor:
+        after: Tensor = self.layers[number](x, self.view, self.memories[number], self.cross_view)
+        return after
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        return self.layers[number].sublayers(self.view, self.memories[number], self.cross_view)

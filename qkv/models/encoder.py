@@ -1,32 +1,71 @@
 """The encoder: self-attention and feed-forward, layer upon layer."""
 
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
 from torch import Tensor, nn
 
-from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention import Attention
 from qkv.layers.feed_forward import PositionWise
-from qkv.layers.residual import Residual
+from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.layers.view import View
 from qkv.models.stack import Stack
+from qkv.models.stacks import Depth
+from qkv.models.wirings import Wiring
 
 
 class EncoderLayer(nn.Module):
     """x = sublayer(x, self-attention); x = sublayer(x, feed-forward)"""
 
-    def __init__(self, attention: MultiHeadAttention, feed_forward: PositionWise, residuals: list[Residual]) -> None:
+    def __init__(self, attention: Attention, feed_forward: PositionWise, residuals: list[Residual]) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
         self.attention_residual, self.feed_forward_residual = residuals
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, view))
-        return self.feed_forward_residual(x, self.feed_forward)
+        for residual, f in self.sublayers(view):
+            x = residual(x, f)
+        return x
+
+    def sublayers(self, view: View) -> list[tuple[Connection, Sublayer]]:
+        return [
+            (self.attention_residual, lambda h: self.attention(h, view)),
+            (self.feed_forward_residual, self.feed_forward),
+        ]
 
 
 class Encoder(Stack[EncoderLayer]):
-    """Embedded source [B, S, D] to memory [B, S, D]."""
+    """Embedded source [B, S, D] to memory [B, S, W], which the wiring makes of its states."""
+
+    def __init__(
+        self, layers: list[EncoderLayer], num_layers: int, final: nn.Module, depth: Depth, wiring: Wiring
+    ) -> None:
+        super().__init__(layers, num_layers, final, depth)
+        self.wiring = wiring
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        for layer in self.in_order():
-            x = layer(x, view)
-        return self.final(x)
+        return self.wiring.read(self, x, EncoderLayers(list(self.in_order()), view), view)
+
+
+@runtime_checkable
+class OneEncoderLayer(Protocol):
+    """An `EncoderLayer`, with or without gradients."""
+
+    def __call__(self, x: Tensor, view: View) -> Tensor: ...
+
+    def sublayers(self, view: View) -> list[tuple[Connection, Sublayer]]: ...
+
+
+class EncoderLayers:
+    """See `Layers`."""
+
+    def __init__(self, layers: Sequence[OneEncoderLayer], view: View) -> None:
+        self.layers = layers
+        self.view = view
+
+    def __call__(self, number: int, x: Tensor) -> Tensor:
+        return self.layers[number](x, self.view)
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        return self.layers[number].sublayers(self.view)

@@ -4,20 +4,23 @@ Keys and values of what was decoded are kept, not computed again. The state is a
 leaves the old one as it was, so a search may go on from any of them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.layers.inference_attention import InferenceAttention, Projection
 from qkv.layers.view import View
-from qkv.models.decoder import DecoderLayer
-from qkv.models.encoder import EncoderLayer
+from qkv.models.encoder import EncoderLayers
+from qkv.models.inference_layers import (
+    InferenceDecoderLayer,
+    InferenceEncoderLayer,
+    MemoryProjections,
+    StepLayers,
+    Watch,
+)
 from qkv.models.seq2seq import Seq2Seq
 
-Watch = Callable[[Tensor], None]
 ROOM = 16
 """Positions by which the room for keys and values grows."""
 
@@ -40,9 +43,9 @@ class DecoderState:
     room: Room
     length: int
     memory: Tensor
-    """[L, 2, B, H, S, E]"""
+    """[L, 2, B, H, S', E]; S' is S unless a wiring attends to several states of a source token."""
     padding: Tensor | None
-    """[B, 1, 1, S], 0 for a token and -inf for none, as PyTorch's kernel adds it; None: no padding."""
+    """[B, 1, 1, S'], 0 for a token and -inf for none, as PyTorch's kernel adds it; None: no padding."""
     beams: int
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "DecoderState":
@@ -74,37 +77,33 @@ class InferenceModel:
         self.model = model
         self.src_embedder = model.src_embedder
         self.embed_one = model.tgt_embedder.for_one_token()
-        self.encoder_final, self.decoder_final = model.encoder.final, model.decoder.final
+        self.wiring = model.encoder.wiring
+        self.decoder_depth, self.decoder_final = model.decoder.depth, model.decoder.final
         # A layer that stands at several depths is laid out once.
-        encoder = {layer: _EncoderLayer(layer) for layer in model.encoder.in_order()}
-        decoder = {layer: _DecoderLayer(layer) for layer in model.decoder.in_order()}
+        encoder = {layer: InferenceEncoderLayer(layer) for layer in model.encoder.in_order()}
+        decoder = {layer: InferenceDecoderLayer(layer) for layer in model.decoder.in_order()}
         self.encoder = [encoder[layer] for layer in model.encoder.in_order()]
         self.decoder = [decoder[layer] for layer in model.decoder.in_order()]
-        crossings = [layer.cross_attention for layer in model.decoder.in_order()]
-        self.memory_projection = Projection(*(part for cross in crossings for part in (cross.key, cross.value)))
-        self.num_heads = crossings[0].num_heads
+        self.project_memories = MemoryProjections(model.decoder)
+        own = next(model.decoder.in_order()).attention
+        self.past_shape = (own.kv_heads, ROOM, own.head_width)
         self._range = torch.arange(0)
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
-        """Source ids [B, S] to memory [B, S, D]."""
+        """Source ids [B, S] to memory [B, S, W]."""
         pos = self._positions(src.shape[1])
         view = View(pos, pos, keep=src_keep)
         x = self.src_embedder(src, pos)
-        for layer in self.encoder:
-            x = layer(x, view)
-        return self.encoder_final(x)
+        return self.wiring.read(self.model.encoder, x, EncoderLayers(self.encoder, view), view)
 
     def start(self, memory: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
         """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
-        batch, length, width = memory.shape
-        projected = self.memory_projection(memory).view(batch, length, len(self.decoder), 2, self.num_heads, -1)
         padding = None
         if not src_keep.all():
-            padding = memory.new_zeros(batch, 1, 1, length).masked_fill_(~src_keep[:, None, None], -torch.inf)
-        shape = (len(self.decoder), 2, batch * beams, self.num_heads, ROOM, width // self.num_heads)
-        return DecoderState(
-            Room(memory.new_zeros(shape)), 0, projected.permute(2, 3, 0, 4, 1, 5).contiguous(), padding, beams
-        )
+            hidden = ~self.wiring.spread(src_keep)[:, None, None]
+            padding = memory.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+        room = memory.new_zeros(len(self.decoder), 2, len(memory) * beams, *self.past_shape)
+        return DecoderState(Room(room), 0, self.project_memories(self.wiring.memories(memory)), padding, beams)
 
     def step(self, tokens: Tensor, state: DecoderState, watch: Watch | None = None) -> tuple[Tensor, DecoderState]:
         """The next token of each row [R] to decoded vectors [R, D].
@@ -114,49 +113,15 @@ class InferenceModel:
         at = state.length
         x, pos = self.embed_one(tokens, at), self._positions(at + 1)
         room = state.next_room()
-        pasts, memories = room.tensor.narrow(4, 0, at + 1).unbind(0), state.memory.unbind(0)
-        for layer, past, memory in zip(self.decoder[:-1], pasts, memories, strict=False):
-            x = layer(x, past, pos, memory, state)
-        x = self.decoder[-1](x, pasts[-1], pos, memories[-1], state, watch)
+        layers = StepLayers(self.decoder, room.tensor.narrow(4, 0, at + 1).unbind(0), pos, state)
+        if watch is not None:
+            layers.watched = 0 if self.decoder_depth.ends_early else len(self.decoder) - 1
+        x = self.decoder_depth.step(x, layers, at)
+        if watch is not None:
+            watch(self.wiring.fold(layers.attended()))
         return self.decoder_final(x), state.after(room)
 
     def _positions(self, count: int) -> Tensor:
         if self._range.shape[0] < count:
-            self._range = torch.arange(2 * count, device=self.memory_projection.weight.device)
+            self._range = torch.arange(2 * count, device=self.project_memories.device)
         return self._range.narrow(0, 0, count)
-
-
-class _EncoderLayer:
-    def __init__(self, layer: EncoderLayer) -> None:
-        self.attention = InferenceAttention(layer.attention)
-        self.attention_residual = layer.attention_residual.for_inference()
-        self.feed_forward_residual = layer.feed_forward_residual.for_inference()
-        self.feed_forward = layer.feed_forward.for_inference()
-
-    def __call__(self, x: Tensor, view: View) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, view))
-        return self.feed_forward_residual(x, self.feed_forward)
-
-
-class _DecoderLayer:
-    def __init__(self, layer: DecoderLayer) -> None:
-        self.attention = InferenceAttention(layer.attention)
-        self.cross_attention = InferenceAttention(layer.cross_attention)
-        self.attention_residual = layer.attention_residual.for_inference()
-        self.cross_residual = layer.cross_residual.for_inference()
-        self.feed_forward_residual = layer.feed_forward_residual.for_inference()
-        self.feed_forward = layer.feed_forward.for_inference()
-
-    def __call__(
-        self, x: Tensor, past: Tensor, pos: Tensor, memory: Tensor, state: DecoderState, watch: Watch | None = None
-    ) -> Tensor:
-        beams, padding = state.beams, state.padding
-
-        def attend(h: Tensor) -> Tensor:
-            if watch is not None:
-                watch(self.cross_attention.weights(h, memory, beams, padding))
-            return self.cross_attention.attend(h, memory, beams, padding)
-
-        x = self.attention_residual(x, lambda h: self.attention.step(h, past, pos))
-        x = self.cross_residual(x, attend)
-        return self.feed_forward_residual(x, self.feed_forward)

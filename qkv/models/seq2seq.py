@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from qkv.functional.masks import causal
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.position_offsets import Draw
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
 from qkv.models.decoder import Decoder
@@ -20,14 +21,19 @@ from qkv.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 class Embedder(nn.Module):
     """Dropout(E[ids] sqrt(d_model) + positions), what a stack gets to read."""
 
-    def __init__(self, tokens: TokenEmbedding, positions: Positions, dropout: float) -> None:
+    def __init__(self, tokens: TokenEmbedding, positions: Positions, dropout: float, draw: Draw | None = None) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
+        self._draw = draw
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
         return self.dropout(self.positions.embed(self.tokens(ids), pos))
+
+    def drawn(self, ids: Tensor) -> Tensor | None:
+        """Random positions [B, T] for one pass of training; None: the true ones."""
+        return self._draw(*ids.shape).to(ids.device) if self._draw is not None and self.training else None
 
     def for_one_token(self) -> Callable[[Tensor, int], Tensor]:
         """The same without dropout for one token a row [R] at one position (see `Residual.for_inference`)."""
@@ -48,22 +54,42 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
         self.head = head
 
-    def encode(self, src: SrcIds, src_keep: SrcKeep) -> Memory:
+    @property
+    def src_limit(self) -> int | None:
+        """The longest source, END included; None: any length."""
+        return self.src_embedder.positions.max_length
+
+    def encode(self, src: SrcIds, src_keep: SrcKeep, drawn: Tensor | None = None) -> Memory:
+        """`drawn` [B, S] are random positions of training; without them a model in training draws its own."""
         pos = torch.arange(src.shape[1], device=src.device)
-        memory: Tensor = self.encoder(self.src_embedder(src, pos), View(pos, pos, keep=src_keep))
+        view = View(pos, pos, keep=src_keep, drawn=self.src_embedder.drawn(src) if drawn is None else drawn)
+        memory: Tensor = self.encoder(self.src_embedder(src, view.q_told), view)
         return memory
 
-    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep) -> Decoded:
+    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
         """One parallel pass over all positions; position t sees the target up to t and the whole source.
 
         Padding stands behind the real tokens, so the causal mask alone hides it from them.
         """
         pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
         src_pos = torch.arange(memory.shape[1], device=memory.device)
-        view = View(pos, pos, predicate=causal)
+        real = _until_the_last(tgt_in != self.tgt_embedder.tokens.pad)
+        view = View(
+            pos, pos, predicate=causal, q_keep=real, drawn=self.tgt_embedder.drawn(tgt_in) if drawn is None else drawn
+        )
         cross_view = View(pos, src_pos, keep=src_keep)
-        decoded: Tensor = self.decoder(self.tgt_embedder(tgt_in, pos), view, memory, cross_view)
+        decoded: Tensor = self.decoder(self.tgt_embedder(tgt_in, view.q_told), view, memory, cross_view)
         return decoded
 
     def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
-        return self.decode(tgt_in, self.encode(src, src_keep), src_keep)
+        """Random positions of training are drawn once for both sides: token i stands at the same place on each."""
+        drawn = self.src_embedder.drawn(src if src.shape[1] >= tgt_in.shape[1] else tgt_in)
+        if drawn is None:
+            return self.decode(tgt_in, self.encode(src, src_keep), src_keep)
+        memory = self.encode(src, src_keep, drawn[:, : src.shape[1]])
+        return self.decode(tgt_in, memory, src_keep, drawn[:, : tgt_in.shape[1]])
+
+
+def _until_the_last(real: Tensor) -> Tensor:
+    """[B, T]: a sentence goes on to its last real token, whatever an objective has blotted out before it."""
+    return real.flip(1).cumsum(1).flip(1) > 0

@@ -18,3 +18,5 @@ class LossReport:
     """Plain negative log-likelihood, summed; perplexity comes from this one."""
     weight: float
     """How many target tokens count."""
+    left_out: int = 0
+    """Pairs that the model cannot learn as they are, because their target has no place on its canvas."""

@@ -7,7 +7,9 @@ from qkv.config.base import Config
 from qkv.data.batch import Batch
 from qkv.functional.smoothing import Smoothing, no_smoothing
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.consistency import AnyConsistency
+from qkv.objectives.glancing import GlancingConfig
 from qkv.objectives.noise import AnyNoise
 from qkv.objectives.report import LossReport
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
@@ -23,6 +25,8 @@ class ObjectiveConfig(Config):
     """Disturbances of the decoder's input, applied one after the other, in training only."""
     consistency: AnyConsistency | None = None
     """A second pass in training that is to predict what the first one does; about twice the time for an update."""
+    glancing: GlancingConfig | None = None
+    """A look at the target that grows with the errors of a first pass; for the decoders nat and ctc."""
 
 
 class TeacherForcing:
@@ -36,6 +40,7 @@ class TeacherForcing:
         self.smoothing = config.smoothing.build(vocab_size, special.pad, frequencies)
         self.plain = no_smoothing(vocab_size)
 
+    @with_auxiliary_losses
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         """With noise, smoothing and consistency; `update` counts from 1 and sets the noise's warm-up."""
         tgt_in = batch.tgt_in

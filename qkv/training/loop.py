@@ -9,7 +9,7 @@ import torch
 from qkv.data.batch import Batch
 from qkv.data.stream import BatchStream
 from qkv.errors import QkvError
-from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.objectives.objective import Objective
 from qkv.training.checkpoint import Learner
 from qkv.training.distributed import Team
 from qkv.training.optimizer import FlatGradient
@@ -28,7 +28,7 @@ class Loop:
     learner: Learner
     state: TrainState
     stream: BatchStream
-    objective: TeacherForcing
+    objective: Objective
     team: Team
     recorder: Recorder | None = None
     gradient: FlatGradient = field(init=False)
@@ -82,7 +82,7 @@ class Loop:
         bf16 = config.precision == "bf16"
         sums = add_gradients(self.learner.model, self.objective, [b for b in batches if len(b)], update, bf16)
         sums = self._over_all_workers(sums)
-        norm = self.gradient.finish(sums.weight, self.recipe.optimizer.clip_norm)
+        norm = self.gradient.finish(max(sums.weight, 1.0), self.recipe.optimizer.clip_norm)
         rate = self.recipe.schedule.rate(update, self._done(), self.recipe.model.d_model)
         finite = math.isfinite(sums.loss) and math.isfinite(norm)
         if finite:
@@ -92,7 +92,7 @@ class Loop:
         self._book(record, finite, numbers)
 
     def _over_all_workers(self, sums: Sums) -> Sums:
-        total = torch.tensor([sums.loss, sums.nll, sums.weight], dtype=torch.float64)
+        total = torch.tensor([sums.loss, sums.nll, sums.weight, sums.left_out], dtype=torch.float64)
         self.team.add_up(total)
         self.team.add_up(self.gradient.flat)
         return Sums(*total.tolist())

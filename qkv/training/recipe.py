@@ -9,6 +9,7 @@ from qkv.config import Config, Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.evaluation.metrics import MetricName
 from qkv.models.config import ModelConfig
+from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import TextConfig
 from qkv.training.optimizer import OptimizerConfig
@@ -110,9 +111,19 @@ class Recipe(Config):
                 f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
                 "raise the one or lower the other"
             )
+        if problem := self.model.position_offsets.problem(longest, limit):
+            raise ValueError(problem)
         measured = bool(self.validation.metrics) or self.validation.patience is not None
         if measured and self.data.dev is None and self.data.holdout is None:
             raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
+        if problem := decoder_problem(self.objective, self.model.decoder):
+            raise ValueError(problem)
+        canvas = self.model.decoder.longest_canvas(self.data.max_src_tokens, self.data.max_tgt_tokens)
+        if limit is not None and limit < canvas:
+            raise ValueError(
+                f"model.positions.max_length ({limit}) is below the {canvas} positions that the decoder may need; raise "
+                "it, or lower data.max_src_tokens"
+            )
         if self.model.share_embeddings == "all" and self.text.shared is None:
             raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")
         return self

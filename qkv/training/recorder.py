@@ -10,7 +10,7 @@ from qkv.errors import QkvError
 from qkv.files import write_atomic
 from qkv.kernels.threads import cores, using_threads
 from qkv.models.folder import SavedConfig, SavedModel, save_model
-from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.objectives.objective import Objective
 from qkv.text import TokenizerPair
 from qkv.training.checkpoint import Learner, rotate, save_checkpoint
 from qkv.training.diagnose import find_first_bad
@@ -50,7 +50,7 @@ class Recorder:
     recipe: Recipe
     run: RunFolder
     learner: Learner
-    objective: TeacherForcing
+    objective: Objective
     tokenizers: TokenizerPair
     validator: Validator | None
     metrics: MetricsLog
@@ -62,7 +62,7 @@ class Recorder:
 
     def updated(self, state: TrainState, record: UpdateRecord) -> None:
         """After an update that was applied."""
-        weight, progress = record.sums.weight, state.progress
+        weight, progress = max(record.sums.weight, 1.0), state.progress
         values = {
             "loss": record.sums.loss / weight,
             "nll": record.sums.nll / weight,
@@ -71,7 +71,8 @@ class Recorder:
             "tokens_per_second": weight / record.seconds,
         }
         line = {"update": progress.updates, "epoch": round(progress.epochs, 4), **values}
-        self.metrics.write({**line, "tgt_tokens": round(weight), "seconds": record.seconds})
+        left_out = {"left_out": round(record.sums.left_out)} if record.sums.left_out else {}
+        self.metrics.write({**line, "tgt_tokens": round(weight), **left_out, "seconds": record.seconds})
         if progress.updates % EVENTS_EVERY == 0:
             self.events.write("train", values, progress.updates)
         seconds_left = 60 * progress.minutes * (1 - record.done) / max(record.done, 1e-9)

@@ -11,7 +11,7 @@ from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
 from qkv.errors import QkvError
 from qkv.models.folder import new_model
-from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.objectives.build import build_objective
 from qkv.training.checkpoint import Learner, load_checkpoint
 from qkv.training.distributed import Team, set_threads
 from qkv.training.ema import MovingAverage
@@ -109,7 +109,7 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
     stream = BatchStream(prepared.train, prepared.tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     tgt = prepared.tokenizers.tgt
     frequencies = partial(tgt_frequencies, prepared.train, tgt)
-    objective = TeacherForcing(recipe.objective, len(tgt), tgt.special, frequencies)
+    objective = build_objective(recipe.objective, recipe.model.decoder, len(tgt), tgt.special, frequencies)
     # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
     team.meet()
     return Loop(recipe, learner, state, stream, objective, team)

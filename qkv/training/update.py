@@ -8,7 +8,7 @@ import torch
 from qkv.data.batch import Batch
 from qkv.errors import QkvError
 from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.objectives.objective import Objective
 
 
 @dataclass
@@ -18,9 +18,11 @@ class Sums:
     loss: float = 0.0
     nll: float = 0.0
     weight: float = 0.0
+    left_out: float = 0.0
+    """Pairs without a place on the model's canvas; a number like the others, since workers add them up together."""
 
 
-def add_gradients(model: Seq2Seq, objective: TeacherForcing, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
+def add_gradients(model: Seq2Seq, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
     A batch that does not fit into memory is split once by rows. The update then begins again from zero, since half
@@ -35,7 +37,7 @@ def add_gradients(model: Seq2Seq, objective: TeacherForcing, batches: Sequence[B
 
 
 def _add_all(
-    model: Seq2Seq, objective: TeacherForcing, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
+    model: Seq2Seq, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
 ) -> int | None:
     """Add up all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
     for number, (batch, may_split) in enumerate(parts):
@@ -48,13 +50,14 @@ def _add_all(
     return None
 
 
-def _add_one(model: Seq2Seq, objective: TeacherForcing, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
+def _add_one(model: Seq2Seq, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
     report.sum.backward()
     sums.loss += float(report.sum.detach())
     sums.nll += report.nll
     sums.weight += report.weight
+    sums.left_out += report.left_out
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -9,12 +9,12 @@ import torch
 
 from qkv.data.batch import Batch
 from qkv.data.stream import BatchStream
-from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.texts import Source, TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
+from qkv.decoding.usual import quick_search
 from qkv.evaluation.metrics import HIGHER_IS_BETTER, choose_metrics, group_by_source
 from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.objectives.objective import Objective
 from qkv.text import TokenizerPair
 from qkv.training.recipe import ValidationConfig
 
@@ -54,7 +54,7 @@ class Validator:
     """Holds the dev data; called with a model again and again."""
 
     def __init__(
-        self, config: ValidationConfig, stream: BatchStream, objective: TeacherForcing, tokenizers: TokenizerPair
+        self, config: ValidationConfig, stream: BatchStream, objective: Objective, tokenizers: TokenizerPair
     ) -> None:
         self.config = config
         self.metrics = choose_metrics(config.metrics, config.language)
@@ -85,7 +85,7 @@ class Validator:
             nll += report.nll
             weight += report.weight
             tick(index + 1, batches)
-        return nll / weight
+        return nll / weight if weight else math.inf
 
     def _decode(self, model: Seq2Seq, scores: dict[str, float], tick: Tick) -> list[tuple[str, str, list[str]]]:
         """Add the scores of greedy output to `scores`; with no metric asked for, only the samples are decoded.
@@ -99,7 +99,7 @@ class Validator:
         sources = [self.sources[i] for i in chosen]
         answers = [self.answers[i] for i in chosen]
         wishes, batch_tokens = Wishes(token_scores=False), self.stream.budget.tokens
-        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, GreedyConfig(), wishes, batch_tokens)
+        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, quick_search(model), wishes, batch_tokens)
         found = decoder([Source(text) for text in sources], lambda done: tick(done, len(sources)))
         outputs = [translation.text for translation in found]
         for metric in self.metrics:

@@ -14,6 +14,7 @@ from qkv.config import Config, dump_config, load_config
 from qkv.config.base import Kinds
 from qkv.data.batch import Batch, collate
 from qkv.layers.feed_forward import feed_forwards
+from qkv.layers.position_offsets import offsets
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.config import ModelConfig
@@ -58,7 +59,12 @@ class Setting:
 
 
 PLAIN = Setting(small_config(**SIZES), ObjectiveConfig(), ConstantConfig(peak=0.01))
-MODEL_PARTS: dict[str, Kinds[Any]] = {"positions": positions, "residual": residuals, "feed_forward": feed_forwards}
+MODEL_PARTS: dict[str, Kinds[Any]] = {
+    "positions": positions,
+    "position_offsets": offsets,
+    "residual": residuals,
+    "feed_forward": feed_forwards,
+}
 OBJECTIVE_PARTS: dict[str, Kinds[Any]] = {"smoothing": smoothings, "noise": noises, "consistency": consistencies}
 REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, **OBJECTIVE_PARTS, "schedule": schedules}
 

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.positions.base import Positions, PositionsConfig
 from qkv.layers.view import View
-from qkv.models.build import build_model
 from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
-from tests.support.small import VOCAB, batch_of, decode, small_config, small_model, stir
+from tests.support.small import VOCAB, batch_of, decode, small_model, stir
 
 Lengths = list[tuple[int, int]]
 SEED = st.integers(0, 2**32)
@@ -189,21 +187,11 @@ def test_attention_to_no_key_adds_nothing_but_the_bias_of_the_output(keys: int, 
     assert x.grad[1].any()
 
 
-class NoPositions(PositionsConfig):
-    """Nothing tells the model where a token stands."""
-
-    def build(self, d_model: int) -> Positions:
-        return Positions()
-
-
 @few
 @given(SEED, st.integers(2, 8))
 def test_without_positions_the_order_of_the_source_does_not_matter(seed: int, length: int) -> None:
     """The memory is permuted with the source, and what is decoded from it stays the same; with positions neither."""
-    torch.manual_seed(0)
-    config = small_config().model_copy(update={"positions": NoPositions()})
-    blind = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
-    seeing = small_model()
+    blind, seeing = small_model(positions="none"), small_model()
     batch = batch_of([(length, 4), (length - 2, 3)], seed)
     order = torch.arange(batch.src.shape[1]).roll(1)
     for model, matters in ((blind, False), (seeing, True)):

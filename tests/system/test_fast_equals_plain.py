@@ -45,8 +45,8 @@ def plain_cross_entropy(
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def switch() -> None:
-        monkeypatch.setattr("qkv.layers.attention.attention", plain_attention)
-        monkeypatch.setattr("qkv.layers.residual.residual_norm", plain_residual_norm)
+        monkeypatch.setattr("qkv.layers.positions.attention.attention", plain_attention)
+        monkeypatch.setattr("qkv.layers.residual.post.residual_norm", plain_residual_norm)
         monkeypatch.setattr("qkv.layers.dropout.dropout", F.dropout)
         monkeypatch.setattr("qkv.models.head.linear_cross_entropy", plain_cross_entropy)
 

@@ -1,4 +1,6 @@
-"""The three places where positions act. A scheme overrides those it needs; this base is "no positions"."""
+"""The places where positions act. A scheme overrides those it needs; this base is "no positions"."""
+
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -7,10 +9,16 @@ from qkv.config.base import Config, Kinds
 
 
 class Positions(nn.Module):
-    """Identity at all three places. Positions are absolute: `pos` is [T] or [B, T]."""
+    """Identity at every place. Positions are absolute: `pos` is [T] or [B, T]."""
 
     max_length: int | None = None
     """How many positions there are; None: no limit."""
+    mixes: bool = False
+    """Whether `mix` adds something: then attention computes its weights openly."""
+
+    def for_layer(self) -> "Positions":
+        """What the attention of one layer uses: this, or a table of the layer's own."""
+        return self
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Add to the embedded tokens [B, T, D]."""
@@ -24,20 +32,34 @@ class Positions(nn.Module):
         """Turn queries or keys [B, H, T, E], each by its own positions."""
         return x
 
-    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """[B|1, H, Q, K] to be added to the logits."""
+    def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        """[B|1, H, Q, K] to be added to the scaled logits; `q` [B, H, Q, E] are the rotated queries."""
+        return None
+
+    def mix(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        """[B, H, Q, E] to be added to the context that attention with `weights` [B, H, Q, K] reads."""
         return None
 
 
 class PositionsConfig(Config):
     """Where a token stands, told to the model."""
 
+    sees: ClassVar[Literal["places", "distances", "nothing"]] = "places"
+    """What of the positions reaches the model: with `distances`, 5 and 7 are as 1005 and 1007."""
+    on_logits: ClassVar[bool] = False
+    """Whether it adds to the logits of attention, or to its context."""
+
     @property
     def limit(self) -> int | None:
         """The longest sequence, END included; None: any length."""
         return None
 
-    def build(self, d_model: int) -> Positions:
+    def problem(self, d_model: int, num_heads: int) -> str | None:
+        """Why these sizes do not go with it; None: they do."""
+        return None
+
+    def build(self, d_model: int, num_heads: int, causal: bool) -> Positions:
+        """For one stack; `causal`: no key stands behind its query."""
         raise NotImplementedError
 
 

@@ -23,7 +23,7 @@ class LearnedConfig(PositionsConfig):
     def limit(self) -> int | None:
         return self.max_length
 
-    def build(self, d_model: int) -> "Learned":
+    def build(self, d_model: int, num_heads: int, causal: bool) -> "Learned":
         return Learned(d_model, self.max_length)
 
 

@@ -16,7 +16,7 @@ class SinusoidalConfig(PositionsConfig):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, d_model: int) -> "Sinusoidal":
+    def build(self, d_model: int, num_heads: int, causal: bool) -> "Sinusoidal":
         return Sinusoidal(d_model)
 
 

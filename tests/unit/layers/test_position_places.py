@@ -19,7 +19,7 @@ class Scheme(Positions):
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         return x * (1 + 0.3 * pos)[:, None].to(x)
 
-    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+    def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         distance = (q_pos[:, None] - k_pos[None, :]).abs().double()
         return -torch.stack([distance, 0.5 * distance])[None]
 
@@ -29,7 +29,7 @@ def expected(module: MultiHeadAttention, x: Tensor, memory: Tensor, view: View, 
         split_heads(part(y), HEADS) for part, y in ((module.query, x), (module.key, memory), (module.value, memory))
     )
     q, k = scheme.rotate(q, view.q_pos), scheme.rotate(k, view.k_pos)
-    context, _ = scaled_dot_product(q, k, v, view.mask, scheme.bias(view.q_pos, view.k_pos))
+    context, _ = scaled_dot_product(q, k, v, view.mask, scheme.bias(q, view.q_pos, view.k_pos))
     return module.output(merge_heads(context))
 
 

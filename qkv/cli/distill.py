@@ -1,0 +1,64 @@
+"""qkv distill"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def distill(
+    teacher: Annotated[Path, typer.Argument(help="The folder of a model, of a run, or of an exported model.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings, such as search.size=10, or data.root=DIR of the recipe.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A recipe: its data.train is distilled, as training would filter it.")
+    ] = None,
+    src: Annotated[Path | None, typer.Option(help="Or the sources, one a line; every line is kept.")] = None,
+    tgt: Annotated[
+        Path | None, typer.Option(help="The targets of --src, one a line; only --closest needs them.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The new folder; given again, a stopped job goes on.")] = Path("distilled"),
+    closest: Annotated[
+        int | None, typer.Option(min=1, help="Of so many outputs take the one nearest to the target (sentence BLEU).")
+    ] = None,
+    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")] = None,
+    engine: Annotated[
+        Literal["auto", "torch", "ctranslate2"], typer.Option(help="What runs the model; auto: the fastest that can.")
+    ] = "auto",
+    beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --out from the first line.")] = False,
+) -> None:
+    """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
+    from qkv.config import load_config
+    from qkv.decoding.distill import as_recipe, distill, prepare_files, prepare_recipe
+    from qkv.decoding.settings import translation_config, with_beam
+    from qkv.decoding.translator import Translator
+    from qkv.errors import UsageError
+    from qkv.kernels.memory import keep_freed_memory
+    from qkv.progress import default_reporter
+    from qkv.training.recipe import Recipe
+
+    if (data is None) == (src is None) or (tgt and not src):
+        raise UsageError("say what to distil: --data RECIPE, or --src FILE and perhaps --tgt FILE")
+    keep_freed_memory()
+    of_recipe = [override for override in overrides or [] if override.split("=")[0].split(".")[0].strip() == "data"]
+    others = [override for override in overrides or [] if override not in of_recipe]
+    if of_recipe and data is None:
+        raise UsageError(f"{of_recipe[0]}: changes a recipe; give one by --data")
+    config = translation_config(with_beam(others, beam))
+    translator = Translator(
+        [teacher, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
+    )
+    reporter = default_reporter(quiet=2.0)
+    try:
+        if data is not None:
+            prepare_recipe(load_config(Recipe, data, of_recipe).data, translator, out, reporter)
+        else:
+            assert src is not None
+            prepare_files(src, tgt, out)
+        distill(translator, out, closest, reporter, restart)
+    finally:
+        reporter.close()
+    print(as_recipe(out))

@@ -1,0 +1,20 @@
+"""Who guesses what follows: one file a kind."""
+
+from typing import Annotated
+
+from qkv.decoding.drafters import input_guided, jacobi
+from qkv.decoding.drafters.base import Checked, Drafter, DrafterConfig, Drafts, DraftSources, drafters
+
+AnyDrafter = Annotated[DrafterConfig, drafters]
+
+__all__ = [
+    "AnyDrafter",
+    "Checked",
+    "DraftSources",
+    "Drafter",
+    "DrafterConfig",
+    "Drafts",
+    "drafters",
+    "input_guided",
+    "jacobi",
+]

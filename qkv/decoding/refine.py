@@ -1,0 +1,97 @@
+"""The search of non-autoregressive models."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.refinement.base import Wanted
+from qkv.decoding.refinement.canvas import Pass, Watch, refine
+from qkv.decoding.refinement.generators import generator_for
+from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.steps import StepFunction
+from qkv.errors import UsageError
+from qkv.models.parallel import ParallelModel
+
+
+@searches.register
+class RefineConfig(SearchConfig):
+    """All positions at once, in one pass or in several; for models whose decoder is not autoregressive."""
+
+    kind: Literal["refine"] = "refine"
+    passes: int | None = Field(default=None, ge=1)
+    """Passes over the canvas: each fills what is open, and all but the last open the least sure tokens again. null:
+    one, or ten for the decoder mask_predict."""
+    length_beam: int = Field(default=1, ge=1)
+    """How many lengths are tried at once, the most probable ones; the output with the highest mean log p wins. For
+    decoders that predict a length."""
+    beam: int = Field(default=1, ge=1)
+    """Size of the prefix beam search of the decoder ctc; 1: the best path collapses."""
+    length_factor: float = Field(default=1.0, gt=0)
+    """Outputs are so many times as long as the model would make them."""
+    length: int | None = Field(default=None, ge=1)
+    """Every output has exactly so many tokens."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RefineConfig":
+        if self.length is not None and (self.length_factor != 1.0 or self.length_beam > 1):
+            raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
+        if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
+            raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
+        if self.min_length or self.min_factor:
+            raise ValueError("refine knows no shortest length; use length or length_factor")
+        if self.no_repeat_ngram:
+            raise ValueError("refine chooses all tokens at once, so no_repeat_ngram has no effect; leave it out")
+        return self
+
+    @property
+    def rows(self) -> int:
+        return self.length_beam
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        raise UsageError("the search kind refine is for non-autoregressive models: use beam, greedy, sample or mbr")
+
+    def fill(self, model: ParallelModel, task: SearchTask, watch: Watch = lambda done: None) -> list[list[Hypothesis]]:
+        """What `run` is for the others; `watch` sees every pass."""
+        self._refuse(model, task)
+        generator = generator_for(model, Wanted(self.length_factor, self.length, max(self.length_beam, self.beam)))
+
+        def after_pass(done: Pass) -> None:
+            watch(done)
+            task.after_step()
+
+        with torch.inference_mode():
+            source = model.read(task.src, task.src_keep)
+            lengths = generator.lengths(source, task.limits)
+            candidates = lengths.shape[1]
+            filled = refine(
+                model,
+                source.repeated(candidates),
+                lengths.flatten(),
+                self.passes or generator.passes,
+                generator.never,
+                after_pass,
+                generator.top,
+                generator.ask,
+            )
+        found = []
+        for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True)):
+            each = [
+                hypothesis
+                for number, length in enumerate(own)
+                for hypothesis in generator.read(filled, sentence * candidates + number, length, limits)
+            ]
+            # Sorting is stable: of equals the more probable length.
+            found.append(sorted(each, key=lambda one: -one.score)[: task.nbest])
+        return found
+
+    def _refuse(self, model: ParallelModel, task: SearchTask) -> None:
+        for name in ("prefix", "forbidden", "required"):
+            if any(getattr(constraints, name) for constraints in task.constraints):
+                raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")
+        most = max(self.length_beam, self.beam)
+        if task.nbest > most:
+            raise UsageError(
+                f"refine has {most} outputs, not {task.nbest}: raise search.length_beam, or search.beam for ctc"
+            )

@@ -1,0 +1,64 @@
+"""What differs between the non-autoregressive models: how long a canvas is, and how an output is read off it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.refinement.canvas import Pass
+from qkv.decoding.search import Limits
+from qkv.models.parallel import ParallelModel, Source
+from qkv.text.special import NEVER_OUTPUT, SPECIAL
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many tokens an output shall have, and how many outputs are looked at."""
+
+    factor: float
+    """Times what the model would write by itself."""
+    length: int | None
+    """Exactly so many."""
+    beam: int
+    """Lengths, or prefixes, that are tried."""
+
+    @property
+    def plain(self) -> bool:
+        return self.length is None and self.factor == 1.0
+
+    def of(self, natural: int, limits: Limits) -> int:
+        """The length in place of the `natural` one."""
+        if self.length is not None:
+            return self.length
+        return min(max(1, round(self.factor * natural)), limits.max_length)
+
+
+class Generator:
+    """How one kind of model is decoded; one object for one call."""
+
+    passes = 1
+    """How many passes it takes if nobody says."""
+    never = (*NEVER_OUTPUT, SPECIAL.eos)
+    """Tokens that do not come out."""
+    top = 1
+    """How many tokens of each position it wants to know."""
+    ask: int | None = None
+    """A token whose log p it wants to know at each position."""
+
+    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+        """[B, C]: the lengths of the C canvases of each sentence."""
+        raise NotImplementedError
+
+    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+        """What one canvas says, best first."""
+        raise NotImplementedError
+
+
+Readers = dict[type[ParallelModel], type[Generator]]
+
+
+def cut(tokens: list[int], scores: list[float], score: float, limits: Limits) -> Hypothesis:
+    """Not longer than the limit, and says so."""
+    most = limits.max_length
+    return Hypothesis(tokens[:most], scores[:most], score, ended=len(tokens) <= most)

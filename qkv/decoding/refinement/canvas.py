@@ -1,0 +1,118 @@
+"""Iterative refinement (Ghazvininejad et al. 2019): fill what is open, open again what is least sure, and so on.
+
+The one loop that every non-autoregressive model is decoded by; with one pass it is the plain model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from qkv.decoding.hypothesis import not_a_number
+from qkv.models.parallel import ParallelModel, Source, open_canvas
+from qkv.text.special import SPECIAL
+
+ROWS = 1024
+"""Positions whose probabilities over the whole vocabulary are in memory at once."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a pass says about every position: its `top` best tokens, best first, [R, T, top] each."""
+
+    tokens: Tensor
+    log_probs: Tensor
+    chosen: Tensor | None = None
+    """[R, T], log p of the one token that was asked about."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A canvas after a pass."""
+
+    tokens: Tensor
+    """[R, T], all filled; padding where a row ends."""
+    scores: Tensor
+    """[R, T], log p of each token when it was filled in."""
+    fresh: Tensor
+    """[R, T], which of them this pass filled."""
+    guess: Guess
+    """All that it said."""
+
+
+Watch = Callable[[Pass], None]
+"""Called after each pass: keeps a history, or stops the work by raising."""
+
+
+@torch.inference_mode()
+def refine(
+    model: ParallelModel,
+    source: Source,
+    lengths: Tensor,
+    passes: int,
+    never: tuple[int, ...],
+    watch: Watch,
+    top: int = 1,
+    ask: int | None = None,
+) -> Pass:
+    """Fill canvases of these lengths [R]; `never` are tokens that do not come out.
+
+    After pass t of T, ⌊L (T - t) / T⌋ tokens of a canvas of L, those with the lowest log p, are open again. A token
+    that is not opened keeps its score. Stops when nothing is to be opened any more.
+    """
+    canvas = open_canvas(lengths)
+    keep = canvas != SPECIAL.pad
+    tokens, scores = canvas, torch.zeros(canvas.shape, device=canvas.device)
+    for number in range(1, passes + 1):
+        guess = look(model, source, canvas, never, top, ask)
+        fresh = canvas == SPECIAL.mask
+        tokens = torch.where(fresh, guess.tokens[..., 0], tokens)
+        scores = torch.where(fresh, guess.log_probs[..., 0], scores)
+        done = Pass(tokens, scores, fresh, guess)
+        watch(done)
+        counts = lengths * (passes - number) // passes
+        if not bool(counts.any()):
+            break
+        canvas = torch.where(least_sure(scores, keep, counts), SPECIAL.mask, tokens)
+    return done
+
+
+def look(
+    model: ParallelModel, source: Source, canvas: Tensor, never: tuple[int, ...], top: int, ask: int | None
+) -> Guess:
+    """One pass of the model; the head sees some positions at a time."""
+    keep = canvas != SPECIAL.pad
+    decoded = model.fill(canvas, source)[keep]
+    found = []
+    for rows in decoded.split(ROWS):
+        log_probs = model.head.log_probs(rows, never)
+        best, tokens = _best(log_probs, top)
+        found.append((tokens, best, log_probs[:, ask] if ask is not None else best[:, 0]))
+    tokens, best, asked = (torch.cat(parts) for parts in zip(*found, strict=True))
+    if bool(best.isnan().any()):
+        raise not_a_number()
+    shape = (*canvas.shape, top)
+    return Guess(
+        tokens.new_full(shape, SPECIAL.pad).index_put((keep,), tokens),
+        best.new_zeros(shape).index_put((keep,), best),
+        asked.new_zeros(canvas.shape).index_put((keep,), asked) if ask is not None else None,
+    )
+
+
+def _best(log_probs: Tensor, top: int) -> tuple[Tensor, Tensor]:
+    """The `top` highest of each row and their tokens; of equals the lowest token, if one is wanted."""
+    if top > 1:
+        found = log_probs.topk(top, dim=1)
+        return found.values, found.indices
+    # numpy's argmax is vectorised and takes the first of equals; torch's is neither.
+    tokens = torch.from_numpy(log_probs.cpu().numpy().argmax(axis=1)).to(log_probs.device)[:, None]
+    return log_probs.gather(1, tokens), tokens
+
+
+def least_sure(scores: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
+    """`counts` [R] positions of each row with the lowest scores; of equals the first."""
+    ranked = scores.masked_fill(~keep, torch.inf).argsort(dim=1, stable=True)
+    ranks = torch.empty_like(ranked)
+    ranks.scatter_(1, ranked, torch.arange(scores.shape[1], device=scores.device).expand_as(ranked))
+    return keep & (ranks < counts[:, None])

@@ -1,0 +1,65 @@
+"""Reading a CTC canvas: the best path collapsed, the best output by a prefix beam search, or one of a given length."""
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.refinement.base import Generator, Wanted, cut
+from qkv.decoding.refinement.canvas import Pass
+from qkv.decoding.refinement.paths import path_of_length, prefix_beam_search, runs
+from qkv.decoding.search import Limits
+from qkv.errors import UsageError
+from qkv.models.decoders.ctc import CtcModel
+from qkv.models.parallel import Source
+
+CANDIDATES = 3
+"""Tokens of a position that are considered where a length is wanted: two that differ from the blank, so that any length
+up to that of the canvas can be reached."""
+
+
+class CtcGenerator(Generator):
+    """The score is log p of the best path; with a beam, of all paths to the output that the beam saw."""
+
+    def __init__(self, model: CtcModel, wanted: Wanted) -> None:
+        self.model = model
+        self.wanted = wanted
+        self.ask = model.blank
+        self.top = max(1 if wanted.plain else CANDIDATES, 1 if wanted.beam == 1 else wanted.beam + 1)
+
+    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+        lengths = self.model.path_lengths(source.lengths)
+        shortest = int(lengths.min())
+        if self.wanted.length is not None and self.wanted.length > shortest:
+            raise UsageError(
+                f"search.length {self.wanted.length} is outside the canvas: a source of {int(source.lengths.min())} "
+                f"tokens has room for {shortest}"
+            )
+        return lengths[:, None]
+
+    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+        blank = self.model.blank
+        if self.wanted.beam > 1:
+            found = prefix_beam_search(self._steps(filled, row, length), blank, self.wanted.beam)
+            return [cut(list(prefix), [], score, limits) for prefix, score in found]
+        tokens: list[int] = filled.tokens[row, :length].tolist()
+        scores: list[float] = filled.scores[row, :length].tolist()
+        if not self.wanted.plain:
+            steps = self._steps(filled, row, length)
+            tokens = path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
+            scores = [step[token] for step, token in zip(steps, tokens, strict=True)]
+        said = runs(tokens, blank)
+        best = [max(scores[start:stop]) for start, stop in said]
+        return [cut([tokens[start] for start, _ in said], best, math.fsum(scores), limits)]
+
+    def _steps(self, filled: Pass, row: int, length: int) -> list[dict[int, float]]:
+        """What the last pass considered at each position, the blank always."""
+        guess = filled.guess
+        assert guess.chosen is not None
+        each = zip(guess.tokens[row, :length].tolist(), guess.log_probs[row, :length].tolist(), strict=True)
+        blanks: list[float] = guess.chosen[row, :length].tolist()
+        return [
+            {**dict(zip(tokens, values, strict=True)), self.model.blank: blank}
+            for (tokens, values), blank in zip(each, blanks, strict=True)
+        ]

@@ -1,0 +1,98 @@
+"""How many ways of saying the same there are in parallel texts (Zhou, Neubig and Gu 2020).
+
+H(y | x) = - sum over y of p(y | x) log2 p(y | x) is what is not known of the target word when the source word is; p
+counts the links of a word alignment. A decoder whose words do not see each other must choose among these ways at
+every place by itself, and mixes them: the lower the entropy, the easier its task.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from qkv.errors import DataError
+from qkv.evaluation.word_alignment import EMPTY, Floats, Links, Pair, align, candidates
+from qkv.text import TokenizerPair
+
+Words = Callable[[str], Sequence[str | int]]
+"""A text as words, or as the numbers of its tokens."""
+LONGEST = 100
+"""Words of a side; longer pairs are left out, because links grow with the product of the lengths."""
+
+
+@dataclass(frozen=True)
+class Modality:
+    """In bits."""
+
+    pairs: int
+    left_out: int
+    """Pairs that are empty or too long."""
+    src_words: int
+    """Different source words that have a link."""
+    mean_entropy: float
+    """C: the mean of H(y | x) over the different source words x."""
+    entropy: float
+    """The same with each x as often as it occurs: H(Y | X) of a link."""
+    perplexity: float
+    """2 ^ entropy: among so many words, equally likely, one would have to choose."""
+    unaligned: float
+    """Share of target words that come from no source word."""
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def measure(pairs: Iterable[tuple[str, str]], src_words: Words, tgt_words: Words, rounds: int = 5) -> Modality:
+    """Of parallel texts."""
+    src_ids: dict[str | int, int] = {}
+    tgt_ids: dict[str | int, int] = {}
+    numbered: list[Pair] = []
+    left_out = 0
+    for src, tgt in pairs:
+        both = src_words(src), tgt_words(tgt)
+        if not all(0 < len(words) <= LONGEST for words in both):
+            left_out += 1
+            continue
+        numbered.append(
+            (
+                [src_ids.setdefault(word, len(src_ids)) for word in both[0]],
+                [tgt_ids.setdefault(word, len(tgt_ids)) for word in both[1]],
+            )
+        )
+    if not numbered:
+        raise DataError(f"no pair has 1 to {LONGEST} words on both sides; give parallel texts, one text a line")
+    links = align(candidates(numbered), rounds)
+    each, often = entropies(links)
+    entropy = float((each * often).sum() / max(often.sum(), 1))
+    return Modality(
+        pairs=len(numbered),
+        left_out=left_out,
+        src_words=len(each),
+        mean_entropy=float(each.mean()) if len(each) else 0.0,
+        entropy=entropy,
+        perplexity=2**entropy,
+        unaligned=float((links.src == EMPTY).mean()),
+    )
+
+
+def entropies(links: Links) -> tuple[Floats, Floats]:
+    """H(y | x) in bits of each source word that has links, and how many it has."""
+    real = links.src != EMPTY
+    both, joint = np.unique(np.stack([links.src[real], links.tgt[real]]), axis=1, return_counts=True)
+    words, place = np.unique(both[0], return_inverse=True)
+    often = np.bincount(place, joint, len(words)).astype(np.float64)
+    p = joint / often[place]
+    return np.bincount(place, -p * np.log2(p), len(words)).astype(np.float64), often
+
+
+def plain_words(text: str) -> list[str]:
+    """Words and signs in lower case."""
+    return re.findall(r"\w+|[^\w\s]", text.lower())
+
+
+def token_words(tokenizers: TokenizerPair | None) -> tuple[Words, Words]:
+    """What counts as a word of each side: a token, or without tokenizers what looks like a word."""
+    if tokenizers is None:
+        return plain_words, plain_words
+    return tokenizers.src.encode, tokenizers.tgt.encode

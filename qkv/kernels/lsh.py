@@ -1,0 +1,212 @@
+"""The linear twin of `qkv.functional.lsh.lsh_attention`: sorted by bucket, chunk after chunk, round after round.
+
+Nothing of the size length x length is ever held, and a round leaves nothing behind: the backward pass computes the
+weights again from the logarithm Z_i of the denominator of the union, as exp(s_ij - log N_ij - Z_i).
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from qkv.functional.lsh import SELF_LOGIT, Buckets
+from qkv.kernels.dropout import dropout_mask
+from qkv.kernels.lsh_order import Order, sort_by_bucket
+from qkv.shapes import ContextHeads, Heads, KeyHeads, ValueHeads
+
+BLOCK = 1 << 18
+"""Scores that are computed at a time: few enough to stay in the cache of a core."""
+HIDDEN = -1e30
+"""Added to the logit of a key that is not to be seen."""
+
+
+def lsh_attention(
+    q: Heads,
+    k: KeyHeads,
+    v: ValueHeads,
+    buckets: Buckets,
+    chunk: int,
+    same_bucket: bool = True,
+    is_causal: bool = False,
+    keep: Bool[Tensor, "B Q"] | None = None,
+    dropout: float = 0.0,
+) -> ContextHeads:
+    """One softmax over the union of `found_pairs(buckets, chunk, same_bucket, keep)`; padding gets 0.
+
+    `dropout` acts on the share of a pair in each round that found it, after the softmax.
+    """
+    device = q.device.type
+    if torch.is_autocast_enabled(device):
+        low = torch.get_autocast_dtype(device)
+        q, k, v = q.to(low), k.to(low), v.to(low)
+    order = sort_by_bucket(buckets, min(chunk, q.shape[2]), same_bucket, keep)
+    rows = [F.pad(x, (0, 0, 0, order.length - x.shape[2])).flatten(0, 2) for x in (q, k, v)]
+    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    context: Tensor = _LshAttention.apply(*rows, order, is_causal, dropout, seed)
+    return context.view(*q.shape[:2], order.length, -1)[:, :, : q.shape[2]]
+
+
+class _LshAttention(torch.autograd.Function):
+    """On [rows · length, width]; a row is one head of one sentence."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, order: Order, is_causal: bool, rate: float, seed: int
+    ) -> Tensor:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        context = torch.zeros_like(v, dtype=wide)
+        total = context.new_full(v.shape[:1], -torch.inf)
+        contexts, z = (torch.empty_like(x).unflatten(0, (-1, order.chunk)) for x in (context, total))
+        for number in range(len(order.places)):
+            for block in _blocks(q, k, v, order, number, is_causal, (rate, seed)):
+                weights, z[block.at] = block.weights()
+                contexts[block.at] = torch.bmm(_times(weights, block.dropout(weights)).to(v.dtype), block.v)
+            context, total = _combine(context, total, order.back(contexts, number), order.back(z, number))
+        lost = total < HIDDEN / 2
+        context = context.masked_fill_(lost.unsqueeze(-1), 0).to(v.dtype)
+        ctx.save_for_backward(q, k, v, context, total.masked_fill_(lost, 0), *order[:4])
+        ctx.sizes, ctx.options = order[4:], (is_causal, (rate, seed))
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, context, total, *indices = ctx.saved_tensors
+        order = Order(*indices, *ctx.sizes)
+        wide, scale = total.dtype, 1 / math.sqrt(q.shape[-1])
+        # Σ_j A_ij ∂L/∂A_ij, the part of the softmax's derivative that all keys of a query share.
+        shared = (upstream.to(wide) * context).sum(dim=-1)
+        d_q, d_k, d_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
+        groups, keys = order.key_places(0).shape
+        q_part = d_q.new_empty(groups, order.chunk, q.shape[-1])
+        k_part, v_part = (x.new_empty(groups, keys, x.shape[-1]) for x in (d_k, d_v))
+        for number in range(len(order.places)):
+            for block in _blocks(q, k, v, order, number, *ctx.options):
+                g = block.of_queries(upstream.to(v.dtype))
+                weights, z = block.weights()
+                weights *= torch.exp(z - block.of_queries(total)).unsqueeze(-1)
+                dropped = block.dropout(weights)
+                v_part[block.at] = torch.bmm(_times(weights, dropped).to(g.dtype).transpose(1, 2), g)
+                d_weights = _times(torch.bmm(g, block.v.transpose(1, 2)).to(wide), dropped)
+                d_scores = d_weights.sub_(block.of_queries(shared).unsqueeze(-1)).mul_(weights).to(q.dtype)
+                q_part[block.at] = torch.bmm(d_scores, block.k)
+                k_part[block.at] = torch.bmm(d_scores.transpose(1, 2), block.q)
+            d_q.add_(order.back(q_part, number), alpha=scale)
+            d_k.add_(order.sum_back(k_part, number))
+            d_v.add_(order.sum_back(v_part, number))
+        return d_q.to(q.dtype), d_k.to(k.dtype), d_v.to(v.dtype), None, None, None, None
+
+
+def _combine(context: Tensor, total: Tensor, new: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """o = Σ_r exp(z_r - logsumexp_r z_r) o_r, one round more."""
+    both = torch.logaddexp(total, z)
+    old_share, new_share = torch.exp(total - both).unsqueeze(-1), torch.exp(z - both).unsqueeze(-1)
+    return context.mul_(old_share).addcmul_(new, new_share), both
+
+
+def _times(x: Tensor, mask: Tensor | None) -> Tensor:
+    return x if mask is None else x * mask
+
+
+class _Block(NamedTuple):
+    """Some chunks of one round, g of them, each with c queries and the keys of its own and the previous chunk."""
+
+    at: slice
+    places: Tensor
+    """[g, c] of the queries."""
+    q: Tensor
+    """Scaled by 1 / √d_k."""
+    k: Tensor
+    v: Tensor
+    q_codes: Tensor
+    """[R, g, c]: the codes of all rounds tell how many of them found a pair."""
+    k_codes: Tensor
+    q_pos: Tensor
+    k_pos: Tensor
+    number: int
+    is_causal: bool
+    rate: float
+    seed: int
+
+    def of_queries(self, x: Tensor) -> Tensor:
+        return _rows(x, self.places)
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """softmax(s_ij - log N_ij) over the keys that this round found, and the logarithm of its denominator."""
+        logits = self.logits()
+        weights = torch.softmax(logits, dim=-1)
+        # The largest weight is exp(largest logit - z). A logsumexp would take many times longer, because of
+        # the exponentials that are too small for a float.
+        return weights, logits.amax(dim=-1) - weights.amax(dim=-1).log_()
+
+    def logits(self) -> Tensor:
+        """Masks are floats that are added: on a CPU that takes a tenth of the time of filling in by booleans.
+
+        The logit of a position to itself is lowered and not replaced. That is the same: either its weight is 0, or it
+        is alone and its weight is 1, whatever the logit.
+        """
+        scores = torch.bmm(self.q, self.k.transpose(1, 2))
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        hidden, mask = torch.empty_like(scores), torch.empty_like(scores)
+        q_pos, k_pos = self.q_pos.unsqueeze(-1), self.k_pos.unsqueeze(-2)
+        scores.add_(torch.eq(q_pos, k_pos, out=mask), alpha=SELF_LOGIT)
+        if self.is_causal:
+            scores.add_(torch.lt(q_pos, k_pos, out=mask), alpha=HIDDEN)
+        _not_found(self.q_codes[self.number], self.k_codes[self.number], out=hidden)
+        if len(self.q_codes) > 1:
+            missed = hidden.clone()
+            for other in (number for number in range(len(self.q_codes)) if number != self.number):
+                missed += _not_found(self.q_codes[other], self.k_codes[other], out=mask)
+            scores -= missed.neg_().add_(len(self.q_codes)).clamp_(min=1).log_()
+        return scores.add_(hidden, alpha=HIDDEN)
+
+    def dropout(self, like: Tensor) -> Tensor | None:
+        """The same mask whenever it is asked for."""
+        if self.rate == 0:
+            return None
+        return dropout_mask(like, self.rate, torch.Generator().manual_seed(self.seed))
+
+
+def _not_found(q_codes: Tensor, k_codes: Tensor, out: Tensor) -> Tensor:
+    """1 unless code_i - code_j is 0 or 1."""
+    torch.sub(q_codes.unsqueeze(-1) - 0.5, k_codes.unsqueeze(-2), out=out)
+    return torch.gt(out.abs_(), 1, out=out)
+
+
+def _rows(x: Tensor, places: Tensor) -> Tensor:
+    """x[places]; gathered block by block, it stays in the cache."""
+    return x.index_select(0, places.flatten()).view(*places.shape, *x.shape[1:])
+
+
+def _blocks(
+    q: Tensor, k: Tensor, v: Tensor, order: Order, number: int, is_causal: bool, dropout: tuple[float, int]
+) -> Iterator[_Block]:
+    """Round `number`, a few chunks at a time."""
+    q_places, k_places = order.query_places(number), order.key_places(number)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    rate, seed = dropout
+    step = max(1, BLOCK // (order.chunk * k_places.shape[1]))
+    for start in range(0, len(q_places), step):
+        at = slice(start, start + step)
+        queries, keys = q_places[at], k_places[at]
+        there = keys.clamp(max=len(k) - 1)
+        yield _Block(
+            at,
+            queries,
+            _rows(q, queries).mul_(1 / math.sqrt(q.shape[-1])),
+            _rows(k, there),
+            _rows(v, there),
+            order.q_codes[:, queries].to(wide),
+            order.k_codes[:, keys].to(wide),
+            (queries % order.length).to(wide),
+            (keys % order.length).to(wide),
+            number,
+            is_causal,
+            rate,
+            (seed + number * len(q_places) + start) % (1 << 63),
+        )

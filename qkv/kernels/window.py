@@ -1,0 +1,156 @@
+"""Attention to a window around each query, in time and memory that grow with the length and not with its square.
+
+A block of queries reads its keys in place: they are a slice of all keys, so nothing is copied, padded or unfolded.
+The weights of one block stay in the processor's cache and are computed again in the backward pass.
+Twin: `scaled_dot_product` with the mask of `within(left, right)`, and of `both(within, dilated)` for dilation.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from qkv.kernels.window_blocks import Pattern
+from qkv.shapes import ContextHeads, Heads
+
+
+class Reach(NamedTuple):
+    """How far a query sees: the keys i + t dilation with -left ≤ t ≤ right."""
+
+    left: int
+    right: int
+    dilation: int = 1
+
+
+class Everywhere(NamedTuple):
+    """Keys that every query sees beside its window: [B, H, G, E] twice, and which of them are real [B, G]."""
+
+    keys: Tensor
+    values: Tensor
+    keep: Tensor
+
+
+def window_attention(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    reach: Reach,
+    keep: Bool[Tensor, "B Q"] | None = None,
+    everywhere: Everywhere | None = None,
+) -> ContextHeads:
+    """softmax(Q Kᵀ / √d_k) V over the real keys in a query's reach, and those that are seen everywhere.
+
+    One softmax over both, so a key that stands in `everywhere` must not be kept in `keep`.
+    """
+    if reach.dilation > 1:
+        return _dilated(q, k, v, reach, keep, everywhere)
+    extra = _nowhere(k, v) if everywhere is None else everywhere
+    tensors = [q, k, v, extra.keys, extra.values]
+    if torch.is_autocast_enabled(q.device.type):
+        tensors = [x.to(torch.get_autocast_dtype(q.device.type)) for x in tensors]
+    context: Tensor = _WindowAttention.apply(*tensors, reach.left, reach.right, keep, extra.keep)
+    return context
+
+
+def _nowhere(k: Tensor, v: Tensor) -> Everywhere:
+    batch, heads, _, width = k.shape
+    keep = torch.empty(batch, 0, dtype=torch.bool, device=k.device)
+    return Everywhere(k.new_empty(batch, heads, 0, width), v.new_empty(batch, heads, 0, v.shape[3]), keep)
+
+
+def _dilated(
+    q: Tensor, k: Tensor, v: Tensor, reach: Reach, keep: Tensor | None, everywhere: Everywhere | None
+) -> Tensor:
+    """Positions that are equal modulo the dilation see one another and no others: each class is a sequence."""
+    batch, _, length, _ = q.shape
+    step = reach.dilation
+    if keep is None:
+        keep = torch.ones(batch, length, dtype=torch.bool, device=q.device)
+    if everywhere is not None:
+        everywhere = Everywhere(*(part.repeat_interleave(step, 0) for part in everywhere))
+    q, k, v = (by_class(x, step, 2) for x in (q, k, v))
+    context = window_attention(q, k, v, reach._replace(dilation=1), by_class(keep, step, 1), everywhere)
+    return by_position(context, step, length)
+
+
+def by_class(x: Tensor, step: int, axis: int) -> Tensor:
+    """[B, ..., n, ...] to [B step, ..., n / step, ...]: row b step + c holds the positions c, c + step, c + 2 step, ...
+
+    Zeros fill the last of them up.
+    """
+    missing = -x.shape[axis] % step
+    if missing:
+        x = torch.cat([x, x.new_zeros(*x.shape[:axis], missing, *x.shape[axis + 1 :])], dim=axis)
+    split = x.reshape(*x.shape[:axis], -1, step, *x.shape[axis + 1 :])
+    return split.movedim(axis + 1, 1).flatten(0, 1)
+
+
+def by_position(x: Tensor, step: int, length: int) -> Tensor:
+    """The way back from `by_class` for [B step, H, n / step, E]."""
+    split = x.view(-1, step, *x.shape[1:]).movedim(1, 3)
+    return split.flatten(2, 3)[:, :, :length]
+
+
+class _WindowAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        extra_keys: Tensor,
+        extra_values: Tensor,
+        left: int,
+        right: int,
+        keep: Tensor | None,
+        extra_keep: Tensor,
+    ) -> Tensor:
+        ctx.pattern = pattern = Pattern(q, left, right, keep, extra_keep)
+        q, k, v, extra_keys, extra_values = (_flat(x) for x in (q, k, v, extra_keys, extra_values))
+        ctx.save_for_backward(q, k, v, extra_keys, extra_values)
+        context = q.new_empty(*q.shape[:2], v.shape[2])
+        for block in pattern.blocks():
+            weights = pattern.weights(block, q[:, block.queries], _with(extra_keys, k[:, block.keys]))
+            context[:, block.queries] = torch.bmm(weights.to(v.dtype), _with(extra_values, v[:, block.keys]))
+        context = context.view(pattern.batch, pattern.heads, pattern.length, -1)
+        return context if pattern.sees is None else context.mul_(pattern.sees)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        pattern: Pattern = ctx.pattern
+        q, k, v, extra_keys, extra_values = ctx.saved_tensors
+        d_context = _flat(upstream if pattern.sees is None else upstream * pattern.sees)
+        d_q, d_k, d_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        d_extra_keys, d_extra_values = torch.zeros_like(extra_keys), torch.zeros_like(extra_values)
+        for block in pattern.blocks():
+            queries, d_out = q[:, block.queries], d_context[:, block.queries]
+            keys, values = _with(extra_keys, k[:, block.keys]), _with(extra_values, v[:, block.keys])
+            weights = pattern.weights(block, queries, keys)
+            d_weights = torch.bmm(d_out, values.transpose(1, 2)).to(pattern.wide)
+            d_scores = torch.ops.aten._softmax_backward_data(d_weights, weights, -1, weights.dtype).mul_(pattern.scale)
+            narrow = d_scores.to(q.dtype)
+            d_q[:, block.queries] = torch.bmm(narrow, keys)
+            _add(d_extra_keys, d_k[:, block.keys], torch.bmm(narrow.transpose(1, 2), queries))
+            _add(d_extra_values, d_v[:, block.keys], torch.bmm(weights.to(v.dtype).transpose(1, 2), d_out))
+        shape = (pattern.batch, pattern.heads)
+        gradients = (d_q, d_k, d_v, d_extra_keys, d_extra_values)
+        return *(x.view(*shape, *x.shape[1:]) for x in gradients), None, None, None, None
+
+
+def _flat(x: Tensor) -> Tensor:
+    """[B, H, n, E] as contiguous [B H, n, E]."""
+    return x.flatten(0, 1).contiguous()
+
+
+def _with(extra: Tensor, x: Tensor) -> Tensor:
+    return torch.cat([extra, x], dim=1) if extra.shape[1] else x
+
+
+def _add(extra: Tensor, slice_of: Tensor, gradient: Tensor) -> None:
+    """The gradient of `_with`, added to what other blocks gave."""
+    count = extra.shape[1]
+    extra += gradient[:, :count]
+    slice_of += gradient[:, count:]

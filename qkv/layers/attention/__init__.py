@@ -1,0 +1,22 @@
+"""Who attends to whom, and how strongly: one file a kind."""
+
+from typing import Annotated
+
+from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, KeyValue, attentions
+from qkv.layers.attention.lsh import LshAttention, LshConfig
+from qkv.layers.attention.multi_head import FullConfig, MultiHeadAttention
+
+AnyAttention = Annotated[AttentionConfig, attentions]
+
+__all__ = [
+    "AnyAttention",
+    "Attention",
+    "AttentionConfig",
+    "ForInference",
+    "FullConfig",
+    "KeyValue",
+    "LshAttention",
+    "LshConfig",
+    "MultiHeadAttention",
+    "attentions",
+]

@@ -1,0 +1,167 @@
+"""What every kind of attention has: the projections of its heads, and how one is chosen by `kind:`."""
+
+from collections.abc import Iterable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from qkv.config.base import Config, Kinds
+from qkv.functional.attention import merge_heads, split_heads
+from qkv.layers.positions.base import Positions
+from qkv.layers.view import View
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values of one attention, [B, KV heads, K, E] each; keys are already rotated."""
+
+    keys: Tensor
+    values: Tensor
+
+
+@runtime_checkable
+class ForInference(Protocol):
+    """The ways in which a model without gradients attends: in parallel, to its own past, to a source."""
+
+    def __call__(self, x: Tensor, view: View) -> Tensor:
+        """Self-attention of all positions [B, T, D]."""
+        ...
+
+    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
+        """Self-attention of one new position a row [R, D] to what stands before it; `pos` [T] are their positions.
+
+        `past` [2, R, KV heads, T, E] holds keys and values; those of the new position are written to its last place.
+        """
+        ...
+
+    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        """Rows [R, D] to the keys and values of their sources, `memory` [2, R / beams, KV heads, S, E].
+
+        `padding` [R / beams, 1, 1, S] is 0 for a token and -inf for none.
+        """
+        ...
+
+    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        """The weights of `attend`, the mean over its heads [R, S]."""
+        ...
+
+
+class AttentionConfig(Config):
+    """Who attends to whom, and how strongly."""
+
+    hint: ClassVar[str] = "use full there"
+    """What to do where this kind cannot stand."""
+    takes_bias: ClassVar[bool] = True
+    """Whether a position scheme may add to its logits."""
+
+    @property
+    def name(self) -> str:
+        """Its kind, for people."""
+        return str(type(self).model_fields["kind"].default)
+
+    @property
+    def causal(self) -> bool:
+        """Whether it may be the self-attention of a decoder."""
+        return True
+
+    @property
+    def cross(self) -> bool:
+        """Whether it may be the attention of a decoder to its source."""
+        return True
+
+    def problem(self, num_heads: int, num_layers: int) -> str | None:
+        """Why these sizes do not go with it; None: they do."""
+        return None
+
+    def build(
+        self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
+    ) -> "Attention":
+        """The attention of the layer at `depth` (0: the first); `positions` None: it knows none."""
+        raise NotImplementedError
+
+
+attentions = Kinds[AttentionConfig]("attention")
+
+
+class Attention(nn.Module):
+    """Projects to heads, lets the kind attend in `mix`, and joins the heads: Concat(head_1, ..., head_H) W_o.
+
+    With `kv_heads` < `num_heads`, several query heads read the same keys and values (Ainslie et al. 2023).
+    `positions` may turn queries and keys and add to the logits; cross-attention has none.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        positions: Positions | None = None,
+        kv_heads: int | None = None,
+    ) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"num_heads ({num_heads}) must divide d_model ({d_model})")
+        self.num_heads = num_heads
+        self.kv_heads = kv_heads or num_heads
+        if num_heads % self.kv_heads:
+            raise ValueError(f"kv_heads ({kv_heads}) must divide num_heads ({num_heads})")
+        self.head_width = d_model // num_heads
+        self.dropout = dropout
+        self.positions = positions or Positions()
+        key_width = self.kv_heads * self.head_width
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, key_width)
+        self.value = nn.Linear(d_model, key_width)
+        self.output = nn.Linear(d_model, d_model)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v]."""
+        queries, keys, values = _linears(x, (self.query, self.key, self.value))
+        return self._attend(queries, self._key_value(keys, values, view.k_told), view)
+
+    def project(self, memory: Tensor, k_pos: Tensor) -> KeyValue:
+        """Keys and values of `memory`, to be computed once and attended to many times."""
+        keys, values = _linears(memory, (self.key, self.value))
+        return self._key_value(keys, values, k_pos)
+
+    def attend(self, x: Tensor, key_value: KeyValue, view: View) -> Tensor:
+        """Attention of `x` to projected keys and values."""
+        return self._attend(self.query(x), key_value, view)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""
+        raise NotImplementedError
+
+    def for_inference(self) -> ForInference:
+        """The same without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+        raise NotImplementedError
+
+    def _key_value(self, keys: Tensor, values: Tensor, k_pos: Tensor) -> KeyValue:
+        rotated = self.positions.rotate(split_heads(keys, self.kv_heads), k_pos)
+        return KeyValue(rotated, split_heads(values, self.kv_heads))
+
+    def _attend(self, queries: Tensor, key_value: KeyValue, view: View) -> Tensor:
+        rotated = self.positions.rotate(split_heads(queries, self.num_heads), view.q_told)
+        dropout = self.dropout if self.training else 0.0
+        return self.output(merge_heads(self.mix(rotated, *key_value, view, dropout)))
+
+
+def _linears(x: Tensor, linears: Iterable[nn.Linear]) -> tuple[Tensor, ...]:
+    """Several linear maps of one input as one product."""
+    parts = list(linears)
+    weight = torch.cat([linear.weight for linear in parts])
+    bias = torch.cat([linear.bias for linear in parts])
+    return F.linear(x, weight, bias).split([linear.out_features for linear in parts], dim=-1)
+
+
+def share_heads(x: Tensor, num_heads: int) -> Tensor:
+    """[B, KV heads, K, E] to [B, H, K, E]: each head of keys or values for the query heads of its group."""
+    group = num_heads // x.shape[1]
+    return x if group == 1 else x.repeat_interleave(group, dim=1)

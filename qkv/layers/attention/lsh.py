@@ -1,0 +1,162 @@
+"""Reformer's attention (Kitaev et al. 2020): each position attends to those that a hash finds to point the same way."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from qkv.errors import QkvError
+from qkv.functional.attention import merge_heads, split_heads
+from qkv.functional.lsh import bucket_counts, hash_sizes, shared_keys
+from qkv.functional.masks import causal
+from qkv.kernels.lsh import lsh_attention
+from qkv.kernels.lsh_order import assign_buckets
+from qkv.layers.attention.base import Attention, AttentionConfig, attentions
+from qkv.layers.positions.base import Positions
+from qkv.layers.view import View
+
+
+@attentions.register
+class LshConfig(AttentionConfig):
+    """Queries are keys too, and attend to those in their bucket of a random hash: time and memory n log n (Reformer)."""
+
+    hint: ClassVar[str] = (
+        "it sorts one whole sequence by content, so that an output would depend on how much follows it, and "
+        "it has no queries apart from its keys; use it as encoder_attention, and full there"
+    )
+    takes_bias: ClassVar[bool] = False
+
+    kind: Literal["lsh"] = "lsh"
+    rounds: int = Field(default=4, ge=1)
+    """How often all is hashed, sorted and attended to; more find more of what full attention would see."""
+    test_rounds: int | None = Field(default=None, ge=1)
+    """The same when the model is used, not trained. Default: rounds."""
+    buckets: int | None = Field(default=None, ge=2)
+    """Buckets of a hash, an even number. Default: about two a chunk, so their number grows with the length."""
+    chunk: int = Field(default=64, ge=1)
+    """Positions that are attended to together; each chunk also looks at the one before it."""
+    same_bucket: bool = True
+    """Only pairs of the same bucket; otherwise all that share a chunk or stand in neighbouring ones."""
+
+    @field_validator("buckets")
+    @classmethod
+    def _even(cls, buckets: int | None) -> int | None:
+        if buckets is not None and buckets % 2:
+            raise ValueError(f"must be even, because a hash has a bucket for each direction and its opposite: {buckets + 1}")
+        return buckets
+
+    @property
+    def causal(self) -> bool:
+        return False
+
+    @property
+    def cross(self) -> bool:
+        return False
+
+    def build(
+        self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
+    ) -> "LshAttention":
+        return LshAttention(
+            d_model,
+            num_heads,
+            dropout,
+            positions,
+            rounds=self.rounds,
+            test_rounds=self.test_rounds,
+            buckets=self.buckets,
+            chunk=self.chunk,
+            same_bucket=self.same_bucket,
+            seed=depth,
+        )
+
+
+class LshAttention(Attention):
+    """Concat(head_1, ..., head_H) W_o; head_h attends with Q = X W_q^h, K = Q / ‖Q‖, V = X W_v^h.
+
+    In training each pass draws its hashes from torch's generator. Otherwise they are always the same, given by `seed`, and
+    those of a sentence do not depend on the batch that it stands in.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        positions: Positions | None = None,
+        *,
+        rounds: int = 4,
+        test_rounds: int | None = None,
+        buckets: int | None = None,
+        chunk: int = 64,
+        same_bucket: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(d_model, num_heads, dropout, positions)
+        del self.key  # the queries are the keys
+        self.rounds, self.test_rounds = rounds, test_rounds or rounds
+        self.buckets = buckets
+        self.chunk = chunk
+        self.same_bucket = same_bucket
+        self.seed = seed
+        self._fixed = torch.empty(0)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """Self-attention, of everything or causal."""
+        return self.attend_to_all(x, view, self.training)
+
+    def attend_to_all(self, x: Tensor, view: View, training: bool) -> Tensor:
+        if view.predicate not in (None, causal):
+            raise QkvError("LSH attention knows the causal mask only; use full attention for another one")
+        q = self.positions.rotate(split_heads(self.query(x), self.num_heads), view.q_told)
+        v = split_heads(self.value(x), self.num_heads)
+        buckets = self.hash(q.detach(), view.keep, training)
+        dropout = self.dropout if training else 0.0
+        is_causal = view.predicate is causal
+        context = lsh_attention(
+            q, shared_keys(q), v, buckets, self.chunk, self.same_bucket, is_causal, view.keep, dropout
+        )
+        return self.output(merge_heads(context))
+
+    def hash(self, q: Tensor, keep: Tensor | None, training: bool) -> Tensor:
+        """The buckets [R, B, H, n] of queries [B, H, n, E]; how many there are depends on a sentence's own length."""
+        lengths = torch.full((len(q),), q.shape[2], device=q.device) if keep is None else keep.sum(dim=1)
+        counts = bucket_counts(lengths, self.chunk)
+        sizes = hash_sizes(counts if self.buckets is None else torch.full_like(counts, self.buckets))
+        columns = max(1, int(sizes.max()) // 2)
+        if training:
+            shape = (2, self.rounds, self.num_heads, self.head_width, columns)
+            return assign_buckets(q, torch.randn(shape, device=q.device, dtype=q.dtype), sizes)
+        return assign_buckets(q, self._fixed_rotations(columns).to(q), sizes)
+
+    def _fixed_rotations(self, columns: int) -> Tensor:
+        """[2, R, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
+        if self._fixed.shape[-1] < columns:
+            shape = (2, self.test_rounds, self.num_heads, self.head_width)
+            seeds = (self.seed * (1 << 32) + column for column in range(columns))
+            self._fixed = torch.stack(
+                [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds], dim=-1
+            )
+        return self._fixed[..., :columns]
+
+    def for_inference(self) -> "LshInference":
+        return LshInference(self)
+
+
+class LshInference:
+    """Without dropout, and with the hashes that are always the same. It stands in an encoder, so it takes no steps."""
+
+    def __init__(self, module: LshAttention) -> None:
+        self.module = module
+
+    def __call__(self, x: Tensor, view: View) -> Tensor:
+        return self.module.attend_to_all(x, view, training=False)
+
+    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        raise NotImplementedError

@@ -1,0 +1,111 @@
+"""Every query may attend to every key that its mask allows: the paper's attention, with its score and weighing open."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from qkv.functional.attention import masked_softmax
+from qkv.kernels.dropout import dropout as drop
+from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions, share_heads
+from qkv.layers.attention.inference import InferenceAttention
+from qkv.layers.attention.scores import AnyScore, ScaledDotConfig, Score
+from qkv.layers.attention.weighings import AnyWeigh, SoftmaxConfig, Weigh
+from qkv.layers.positions.attention import attention_with_positions
+from qkv.layers.positions.base import Positions
+from qkv.layers.view import View
+
+
+@attentions.register
+class FullConfig(AttentionConfig):
+    """Every query to every key, the paper."""
+
+    kind: Literal["full"] = "full"
+    score: AnyScore = ScaledDotConfig()
+    """How well a key answers a query."""
+    weigh: AnyWeigh = SoftmaxConfig()
+    """How scores become weights."""
+    kv_heads: int | None = Field(default=None, ge=1)
+    """Heads of keys and values, each shared by a group of query heads (1: multi-query). Default: num_heads."""
+
+    def problem(self, num_heads: int, num_layers: int) -> str | None:
+        if self.kv_heads is None or num_heads % self.kv_heads == 0:
+            return None
+        possible = ", ".join(str(heads) for heads in range(1, num_heads + 1) if num_heads % heads == 0)
+        return f"kv_heads ({self.kv_heads}) must divide num_heads ({num_heads}): {possible}"
+
+    def build(
+        self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
+    ) -> "MultiHeadAttention":
+        score = self.score.build(num_heads, d_model // num_heads)
+        return MultiHeadAttention(d_model, num_heads, dropout, positions, self.kv_heads, score, self.weigh.function)
+
+
+class MultiHeadAttention(Attention):
+    """Concat(head_1, ..., head_H) W_o with head_h = softmax(Q W_q^h (K W_k^h)^T / sqrt(E)) V W_v^h.
+
+    Another `score` may stand for the scaled product, another function `weigh` for the softmax.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        positions: Positions | None = None,
+        kv_heads: int | None = None,
+        score: Score | None = None,
+        weigh: Weigh = masked_softmax,
+    ) -> None:
+        super().__init__(d_model, num_heads, dropout, positions, kv_heads)
+        self.score = score or Score()
+        self.weigh = weigh
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        v, q_pos, k_pos = share_heads(v, self.num_heads), view.q_told, view.k_told
+        if self.score.is_dot and self.weigh is masked_softmax:
+            q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
+            return attention_with_positions(self.positions, q, k, v, view.mask, q_pos, k_pos, dropout)
+        weights = drop(self.weights(q, k, view).to(v.dtype), dropout)
+        context, mixed = weights @ v, self.positions.mix(weights, q_pos, k_pos)
+        return context if mixed is None else context + mixed
+
+    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
+        """[B, H, Q, K] of rotated queries [B, H, Q, E] and keys [B, KV heads, K, E]."""
+        q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
+        scores, bias = self.score(q, k), self.positions.bias(q, view.q_told, view.k_told)
+        return self.weigh(scores if bias is None else scores + bias, view.mask)
+
+    def for_inference(self) -> ForInference:
+        plain = type(self.score) is Score and self.weigh is masked_softmax
+        return InferenceAttention(self) if plain else OpenInference(self)
+
+
+class OpenInference(InferenceAttention):
+    """The same for every score and weighing, by the definition over the cache."""
+
+    def __init__(self, module: MultiHeadAttention) -> None:
+        super().__init__(module)
+        self.module = module
+
+    def read(self, queries: Tensor, keys: Tensor, values: Tensor, pos: Tensor) -> Tensor:
+        return self.mix(queries, keys, values, View(pos[-1:], pos))
+
+    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        context = self.mix(self._heads(x, beams), memory[0], memory[1], _source_view(memory, padding))
+        return self.output(context.transpose(1, 2).reshape(x.shape))
+
+    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        weights = self.module.weights(self._heads(x, beams), memory[0], _source_view(memory, padding))
+        return weights.mean(dim=1).flatten(0, 1)
+
+    def _heads(self, x: Tensor, beams: int) -> Tensor:
+        """[R / beams, H, beams, E]"""
+        return self.query(x).view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)
+
+
+def _source_view(memory: Tensor, padding: Tensor | None) -> View:
+    """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
+    pos = torch.arange(memory.shape[3], device=memory.device)
+    return View(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

@@ -1,0 +1,117 @@
+"""The score of a query and a key: one class a form."""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from qkv.config.base import Config, Kinds
+from qkv.functional.attention import scaled_dot_scores
+from qkv.kernels.additive import additive_scores
+
+
+class ScoreConfig(Config):
+    """How well a key answers a query."""
+
+    def build(self, num_heads: int, head_width: int) -> "Score":
+        raise NotImplementedError
+
+
+scores = Kinds[ScoreConfig]("score")
+AnyScore = Annotated[ScoreConfig, scores]
+
+
+class Score(nn.Module):
+    """q'·k' / √E of changed queries q' and keys k'; here they are not changed, which is the paper's score."""
+
+    is_dot: bool = True
+    """Whether it is a dot product at all, so that the fast kernel computes it."""
+
+    def queries(self, q: Tensor) -> Tensor:
+        """[B, H, Q, E]"""
+        return q
+
+    def keys(self, k: Tensor) -> Tensor:
+        """[B, H, K, E]"""
+        return k
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """[B, H, Q, K] of changed queries and keys."""
+        return scaled_dot_scores(q, k)
+
+
+@scores.register
+class ScaledDotConfig(ScoreConfig):
+    """q·k / √E, the paper."""
+
+    kind: Literal["scaled_dot"] = "scaled_dot"
+
+    def build(self, num_heads: int, head_width: int) -> Score:
+        return Score()
+
+
+@scores.register
+class DotConfig(ScoreConfig):
+    """q·k (Luong et al. 2015); wide heads saturate the softmax."""
+
+    kind: Literal["dot"] = "dot"
+
+    def build(self, num_heads: int, head_width: int) -> Score:
+        return Dot()
+
+
+class Dot(Score):
+    """q·k"""
+
+    def queries(self, q: Tensor) -> Tensor:
+        return q * math.sqrt(q.shape[-1])
+
+
+@scores.register
+class CosineConfig(ScoreConfig):
+    """cos(q, k) times a learned number a head."""
+
+    kind: Literal["cosine"] = "cosine"
+
+    def build(self, num_heads: int, head_width: int) -> Score:
+        return Cosine(num_heads)
+
+
+class Cosine(Score):
+    """exp(s_h) cos(q, k); the factor, the inverse of a temperature, starts at 10."""
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.full((num_heads,), math.log(10)))
+
+    def queries(self, q: Tensor) -> Tensor:
+        return F.normalize(q, dim=-1) * (self.log_scale.exp() * math.sqrt(q.shape[-1]))[:, None, None]
+
+    def keys(self, k: Tensor) -> Tensor:
+        return F.normalize(k, dim=-1)
+
+
+@scores.register
+class AdditiveConfig(ScoreConfig):
+    """v·tanh(q + k) with one v a head (Bahdanau et al. 2015); much slower than a dot product."""
+
+    kind: Literal["additive"] = "additive"
+
+    def build(self, num_heads: int, head_width: int) -> Score:
+        return Additive(num_heads, head_width)
+
+
+class Additive(Score):
+    """v·tanh(q + k), v starts as N(0, 1 / E)."""
+
+    is_dot = False
+
+    def __init__(self, num_heads: int, head_width: int) -> None:
+        super().__init__()
+        self.v = nn.Parameter(torch.empty(num_heads, head_width))
+        nn.init.normal_(self.v, std=head_width**-0.5)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return additive_scores(q, k, self.v)

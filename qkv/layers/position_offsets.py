@@ -1,0 +1,94 @@
+"""Random positions in training, so that a longer input than any seen has no unknown positions.
+
+One draw for each pair and pass; both sides and all layers see it, so that token i of the source and token i
+of the target stand at the same place, as they do later. Evaluation and decoding count 0, 1, 2, ... as ever.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from qkv.config.base import Config, Kinds
+from qkv.functional.positions_drawn import randomised_positions, shifted_positions
+
+Draw = Callable[[int, int], Tensor]
+"""(sentences, length) -> positions [B, T]"""
+
+
+class OffsetsConfig(Config):
+    """Which positions the tokens of a sentence have in training."""
+
+    keeps_distances: ClassVar[bool] = True
+    """Whether a scheme that sees only distances notices nothing."""
+
+    def problem(self, longest: int, limit: int | None) -> str | None:
+        """Why sentences of up to `longest` tokens cannot be trained with `limit` positions; None: they can."""
+        return None
+
+    def build(self) -> Draw | None:
+        raise NotImplementedError
+
+
+offsets = Kinds[OffsetsConfig]("position offsets")
+
+
+@offsets.register
+class NoOffsetsConfig(OffsetsConfig):
+    """0, 1, 2, ... in training too."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self) -> None:
+        return None
+
+
+@offsets.register
+class ShiftConfig(OffsetsConfig):
+    """Each sentence begins at a random position (Kiyono et al. 2021)."""
+
+    kind: Literal["shift"] = "shift"
+    most: int = Field(default=500, ge=1)
+    """The first token stands at 0 ... most, all equally likely."""
+
+    def problem(self, longest: int, limit: int | None) -> str | None:
+        if limit is None or longest + self.most <= limit:
+            return None
+        return (
+            f"model.position_offsets.most ({self.most}) and sentences of {longest} tokens need "
+            f"model.positions.max_length {longest + self.most}, not {limit}; raise it, or lower one of the others"
+        )
+
+    def build(self) -> Draw:
+        return partial(shifted_positions, most=self.most)
+
+
+@offsets.register
+class RandomisedConfig(OffsetsConfig):
+    """The tokens of a sentence stand at random positions in rising order (Ruoss et al. 2023)."""
+
+    kind: Literal["randomised"] = "randomised"
+    keeps_distances = False
+    room: int = Field(default=2048, ge=1)
+    """Positions are drawn from 0 ... room - 1; at least as many as the longest input ever will have."""
+
+    def problem(self, longest: int, limit: int | None) -> str | None:
+        if self.room < longest:
+            return (
+                f"model.position_offsets.room ({self.room}) is below data.max_src_tokens or max_tgt_tokens "
+                f"({longest}); raise the one or lower the other"
+            )
+        if limit is not None and limit < self.room:
+            return (
+                f"model.position_offsets.room ({self.room}) is above model.positions.max_length ({limit}); "
+                "lower the one or raise the other"
+            )
+        return None
+
+    def build(self) -> Draw:
+        return partial(randomised_positions, room=self.room)
+
+
+AnyOffsets = Annotated[OffsetsConfig, offsets]

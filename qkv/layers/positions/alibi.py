@@ -1,0 +1,34 @@
+"""Attention with linear biases (Press et al. 2022): the further a key, the less it counts; nothing is learned."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from qkv.functional.positions_relative import alibi_bias, alibi_slopes, distances
+from qkv.layers.positions.base import Positions, PositionsConfig, positions
+
+
+@positions.register
+class AlibiConfig(PositionsConfig):
+    """Each head lowers the scores of far keys, to its own degree; any length."""
+
+    sees = "distances"
+    on_logits = True
+    kind: Literal["alibi"] = "alibi"
+
+    def build(self, d_model: int, num_heads: int, causal: bool) -> "Alibi":
+        return Alibi(num_heads)
+
+
+class Alibi(Positions):
+    """softmax(Q Kᵀ / √d_k - m_h |i - j|)"""
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+
+    def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        return alibi_bias(distances(q_pos, k_pos), self.slopes.to(q.dtype))

@@ -1,0 +1,40 @@
+"""How the output comes about: token by token, or all of it at once. A new way is a new file here."""
+
+from qkv.config.base import Config, Kinds
+from qkv.models.decoder import Decoder
+from qkv.models.encoder import Encoder
+from qkv.models.head import LinearHead
+from qkv.models.seq2seq import Embedder, Seq2Seq
+
+
+class DecoderConfig(Config):
+    """How the output comes about."""
+
+    kind: str
+
+    @property
+    def autoregressive(self) -> bool:
+        """Whether each token is chosen after those before it."""
+        return False
+
+    @property
+    def own_ids(self) -> int:
+        """Ids that the output needs besides those of the vocabulary; they stand behind it."""
+        return 0
+
+    @property
+    def glances(self) -> bool:
+        """Whether objective.glancing works with it."""
+        return False
+
+    def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
+        """Positions that the decoder may need in training for pairs up to these lengths, END included."""
+        return tgt_tokens
+
+    def build(
+        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
+    ) -> Seq2Seq:
+        raise NotImplementedError
+
+
+decoders = Kinds[DecoderConfig]("decoder")

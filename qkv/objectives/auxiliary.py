@@ -1,0 +1,37 @@
+"""Costs of a model's own (see `auxiliary_losses`) beside what the objective minimises."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from torch import Tensor
+
+from qkv.data.batch import Batch
+from qkv.models.channels import auxiliary_losses
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.report import LossReport
+
+TrainingLoss = Callable[[Any, Seq2Seq, Batch, int], LossReport]
+
+
+def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
+    """Decorator of an objective's `training_loss`: sum + Σ over sentences of (target tokens) · (cost of the sentence).
+
+    A cost counts for each target token as the objective's own loss does, so it does not depend on how an update is
+    cut into micro-batches. It is no part of the likelihood.
+    """
+
+    @wraps(training_loss)
+    def with_costs(self: Any, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        with auxiliary_losses.listen() as costs:
+            report = training_loss(self, model, batch, update)
+        tokens = batch.tgt_weight.sum(dim=1)
+        return replace(report, sum=sum((_total(cost, tokens) for cost in costs), report.sum))
+
+    return with_costs
+
+
+def _total(cost: Tensor, tokens: Tensor) -> Tensor:
+    """An objective that passes a batch several times as one has the mean of its passes."""
+    return (cost.unflatten(0, (-1, len(tokens))).mean(dim=0) * tokens).sum()

@@ -1,0 +1,42 @@
+"""Which objective a model is trained with: its decoder decides."""
+
+import torch
+from torch import Tensor
+
+from qkv.functional.smoothing import no_smoothing
+from qkv.models.decoders.base import DecoderConfig
+from qkv.models.decoders.ctc import CtcConfig
+from qkv.objectives.ctc import Ctc
+from qkv.objectives.objective import Objective
+from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
+from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.text.special import SpecialIds
+
+
+def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | None:
+    """What of the objective does not go with the decoder, if anything."""
+    if config.glancing and not decoder.glances:
+        return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat or ctc"
+    for name, value in (("noise", config.noise), ("consistency", config.consistency)):
+        if value and not decoder.autoregressive:
+            return f"objective.{name} is for the autoregressive decoder, not for {decoder.kind}; leave it out"
+    if isinstance(decoder, CtcConfig) and isinstance(config.smoothing, ConfidencePenalty):
+        return "objective.smoothing confidence_penalty has no form for the decoder ctc; use others or none"
+    return None
+
+
+def build_objective(
+    config: ObjectiveConfig, decoder: DecoderConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies
+) -> Objective:
+    """`vocab_size` is that of the target's tokenizer."""
+    if decoder.autoregressive:
+        return TeacherForcing(config, vocab_size, special, frequencies)
+
+    def of_all_ids() -> Tensor:
+        return torch.nn.functional.pad(frequencies(), (0, decoder.own_ids))
+
+    size = vocab_size + decoder.own_ids
+    smoothing = config.smoothing.build(size, special.pad, of_all_ids)
+    if isinstance(decoder, CtcConfig):
+        return Ctc(smoothing, no_smoothing(size), config.glancing, special)
+    raise NotImplementedError(decoder.kind)

@@ -1,0 +1,99 @@
+"""What a scheme of positions alone does to the scores: a heat map of queries against keys."""
+
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+import torch
+from torch import Tensor
+
+from qkv.functional.attention import scaled_dot_scores, split_heads
+from qkv.layers.positions import Positions, positions
+from qkv.models.seq2seq import Seq2Seq
+
+D_MODEL, HEADS = 64, 4
+"""The model in which schemes that belong to none are drawn."""
+LENGTH = 32
+CELL = 5
+GAP = 24
+COLUMNS = 4
+LEVELS = 16
+LOW, MIDDLE, HIGH = (33, 102, 172), (247, 247, 247), (178, 24, 43)
+STYLE = "text{font:13px sans-serif;fill:#777}"
+
+
+@torch.no_grad()
+def position_scores(embedded: Positions, attended: Positions, d_model: int, num_heads: int, length: int) -> Tensor:
+    """[H, Q, K]: the scores of equal tokens, so that only their positions make a difference.
+
+    `embedded` is the scheme where tokens enter, `attended` where a layer attends; projections are left out. A scheme
+    that adds nothing to the embeddings is shown with ones in every channel.
+    """
+    pos = torch.arange(length)
+    x = embedded.embed(torch.zeros(1, length, d_model), pos)
+    turned = attended.rotate(split_heads(x if bool(x.any()) else torch.ones_like(x), num_heads), pos)
+    scores, bias = scaled_dot_scores(turned, turned), attended.bias(turned, pos, pos)
+    return (scores if bias is None else scores + bias)[0]
+
+
+def every_scheme(length: int = LENGTH) -> dict[str, Tensor]:
+    """One panel [Q, K] for each kind as it begins, in an encoder.
+
+    What is added to the embeddings is shown as the mean over the heads, what acts in attention as the first head.
+    """
+    torch.manual_seed(0)
+    panels = {}
+    for config in positions:
+        scheme = config().build(D_MODEL, HEADS, causal=False)
+        scores = position_scores(scheme, scheme.for_layer(), D_MODEL, HEADS, length)
+        panels[str(config.model_fields["kind"].default)] = scores.mean(0) if config.sees == "places" else scores[0]
+    return panels
+
+
+def schemes_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
+    """One panel for each head of the first layer of a model's encoder and decoder; a decoder sees no later key."""
+    panels: dict[str, Tensor] = {}
+    for side, embedder, attention in (
+        ("encoder", model.src_embedder, next(model.encoder.in_order()).attention),
+        ("decoder", model.tgt_embedder, next(model.decoder.in_order()).attention),
+    ):
+        width = embedder.tokens.weight.shape[1]
+        scores = position_scores(embedder.positions, attention.positions, width, attention.num_heads, length)
+        if side == "decoder":
+            scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), torch.nan)
+        panels |= {f"{side}, head {head}": panel for head, panel in enumerate(scores, start=1)}
+    return panels
+
+
+def draw_positions(panels: Mapping[str, Tensor], title: str) -> str:
+    """A standalone SVG: queries run down, keys to the right; red raises a score, blue lowers it, NaN is left empty."""
+    side = CELL * max(len(panel) for panel in panels.values())
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    width, height = columns * (side + GAP) + GAP, rows * (side + 2 * GAP) + GAP
+    body = []
+    for number, (name, panel) in enumerate(panels.items()):
+        row, column = divmod(number, columns)
+        x, y = GAP + column * (side + GAP), 2 * GAP + row * (side + 2 * GAP)
+        body.append(f'<g transform="translate({x} {y})"><text y="-8">{escape(name)}</text>')
+        body.append(f'<g transform="scale({CELL})">{"".join(_cells(panel))}</g></g>')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])
+
+
+def _cells(panel: Tensor) -> list[str]:
+    """One path for each colour; the middle colour is the panel's mean, the ends its greatest distance from it."""
+    centred = panel - panel.nanmean()
+    most = float(centred.nan_to_num(0).abs().max())
+    level = (centred / (most or 1) * LEVELS).round()
+    paths = []
+    for value in range(-LEVELS, LEVELS + 1):
+        squares = "".join(f"M{column} {row}h1v1h-1z" for row, column in (level == value).nonzero().tolist())
+        if squares:
+            paths.append(f'<path fill="{_colour(value / LEVELS)}" d="{squares}"/>')
+    return paths
+
+
+def _colour(value: float) -> str:
+    end = HIGH if value > 0 else LOW
+    mixed = (round(middle + abs(value) * (far - middle)) for middle, far in zip(MIDDLE, end, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
