@@ -47,9 +47,16 @@ def distill(
     others = [override for override in overrides or [] if override not in of_recipe]
     if of_recipe and data is None:
         raise UsageError(f"{of_recipe[0]}: changes a recipe; give one by --data")
-    config = translation_config(with_beam(others, beam))
+    config = translation_config(with_beam(others, beam, teacher), teacher)
     translator = Translator(
-        [teacher, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
+        [teacher, *(voters or [])],
+        engine,
+        config.search,
+        workers or "auto",
+        config.batch_tokens,
+        config.max_src_tokens,
+        config.split_long,
+        config.overlap,
     )
     reporter = default_reporter(quiet=2.0)
     try:

@@ -25,6 +25,9 @@ def translate(
         Literal["auto", "torch", "ctranslate2"], typer.Option(help="What runs the model; auto: the fastest that can.")
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
+    length_factor: Annotated[
+        float | None, typer.Option(help="Short for search.length_factor=F: outputs F times as long as usual.")
+    ] = None,
     nbest: Annotated[
         int | None, typer.Option(min=1, help="Give so many outputs for a line: line number, rank, score, text.")
     ] = None,
@@ -51,9 +54,17 @@ def translate(
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     keep_freed_memory()
-    config = translation_config(with_beam(overrides or [], beam, model), model)
+    settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
+    config = translation_config(with_beam(settings, beam, model), model)
     translator = Translator(
-        [model, *(voters or [])], engine, config.search, workers or "auto", config.batch_tokens, config.max_src_tokens
+        [model, *(voters or [])],
+        engine,
+        config.search,
+        workers or "auto",
+        config.batch_tokens,
+        config.max_src_tokens,
+        config.split_long,
+        config.overlap,
     )
     wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)

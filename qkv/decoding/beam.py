@@ -14,7 +14,8 @@ from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.length_penalty import AnyLengthPenalty, Power
 from qkv.decoding.ranking import best_candidates
 from qkv.decoding.required import dealt
-from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.search import SearchTask, searches
+from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.steps import StepFunction
 from qkv.errors import UsageError
 
@@ -23,7 +24,7 @@ Observer = Callable[[int, list[Kept]], None]
 
 
 @searches.register
-class BeamConfig(SearchConfig):
+class BeamConfig(SteppedSearch):
     """The `size` best beginnings are carried on together. Score: log p(Y | X) / length penalty + coverage penalty.
 
     At each step the 2 x size best candidates of a sentence are looked at: END among the first `size` of them is a

@@ -20,7 +20,7 @@ Row = tuple[int, Partial | None]
 
 
 class Rules:
-    """Shortest length, forced prefix, forbidden and required sequences, no repeated n-grams.
+    """Shortest length, window of lengths, forced prefix, forbidden and required sequences, no repeated n-grams.
 
     The prefix comes first; a required sequence that must begin now comes before all that forbids.
     """
@@ -85,25 +85,30 @@ class _SentenceRules:
 
     def __init__(self, limits: Limits, constraints: Constraints, special: SpecialIds) -> None:
         _check(constraints, special)
-        self._limits = limits
+        # END takes a step, too: a window ends at the latest one step before the longest length.
+        self._end_at = min(constraints.length[1], limits.max_length - 1) if constraints.length else None
+        self._most = limits.max_length if self._end_at is None else self._end_at
+        self._fewest = max(limits.min_length, constraints.length[0] if constraints.length else 0)
         self._prefix = list(constraints.prefix)
         self._forbidden = [list(sequence) for sequence in constraints.forbidden]
         self.required = Required(constraints.required) if constraints.required else None
         self._end = special.eos
-        self.reads_tokens = bool(self._prefix or self._forbidden or self.required)
+        self.reads_tokens = bool(self._prefix or self._forbidden or self.required or constraints.length)
         self.active = bool(limits.min_length) or self.reads_tokens
 
     def only(self, tokens: list[int]) -> list[int] | None:
         """The tokens of which one must follow; None: any may."""
         if len(tokens) < len(self._prefix):
             return [self._prefix[len(tokens)]]
+        if len(tokens) == self._end_at:
+            return [self._end]
         if self.required is None:
             return None
-        return self.required.only(tokens, self._limits.max_length - len(tokens))
+        return self.required.only(tokens, self._most - len(tokens))
 
     def not_now(self, tokens: list[int]) -> Iterator[int]:
         """Tokens that may not follow."""
-        if len(tokens) < self._limits.min_length or (self.required and self.required.missing(tokens)):
+        if len(tokens) < self._fewest or (self.required and self.required.missing(tokens)):
             yield self._end
         for sequence in self._forbidden:
             if ends_with(tokens, sequence[:-1]):

@@ -16,6 +16,7 @@ from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis, not_a_number
 from qkv.decoding.length_penalty import NoLengthPenalty, Power
 from qkv.decoding.search import Limits, SearchConfig
+from qkv.decoding.stepped import SteppedSearch
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import verify_folder
 from qkv.interop.ctranslate2 import ROWS, WHAT
@@ -36,6 +37,8 @@ def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
     """What of a search CTranslate2 cannot do, or would do otherwise than we."""
     if type(search) not in (GreedyConfig, BeamConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
+    if isinstance(search, SteppedSearch) and search.wants_length:
+        return ["it takes no length or length_factor"]
     if not isinstance(search, BeamConfig):
         return [] if nbest == 1 else [f"greedy search gives one output, not {nbest}"]
     penalty, unpenalised = search.length_penalty, _alpha(search) == 0

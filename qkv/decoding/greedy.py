@@ -5,14 +5,15 @@ from typing import Literal
 from qkv.decoding.constraints import Rules
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.ranking import first_max
-from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.search import SearchTask, searches
+from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.steps import StepFunction
 from qkv.decoding.walk import refuse_required, walk
 from qkv.errors import UsageError
 
 
 @searches.register
-class GreedyConfig(SearchConfig):
+class GreedyConfig(SteppedSearch):
     """The most probable next token again and again, until END; of equals the lowest id. The score is log p(Y | X)."""
 
     kind: Literal["greedy"] = "greedy"

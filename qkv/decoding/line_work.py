@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from itertools import islice, starmap
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
 from qkv.decoding.job import open_job
-from qkv.decoding.output import CutLines, Form
+from qkv.decoding.output import Form, LongLines
 from qkv.decoding.texts import Source, Wishes
 from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
@@ -61,17 +61,17 @@ class LineWork:
     def _pieces(self, sources: Iterable[Source], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
         """The output of some lines at a time, and how many lines they were."""
         counting = self.reporter.counting("Translating")
-        cut = CutLines(self.name, self.reporter.say)
+        long = LongLines(self.name, self.reporter.say)
         done = start
         counting(done, total)
         with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
             for chunk in chunks:
-                cut.look(done + 1, chunk)
+                long.look(done + 1, chunk)
                 text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
                 yield text.encode(), len(chunk)
                 done += len(chunk)
                 counting(done, total)
-        cut.close()
+        long.close()
 
     def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
         """All that the output depends on, under names that can stand after "another"."""
@@ -81,7 +81,7 @@ class LineWork:
             **{name: file.sha256 for name, file in read.items()},
             "model": translator.models.seals,
             "search": translator.search.model_dump(mode="json"),
-            "limit": [decoder.batch_tokens, translator.max_src_tokens],
+            "limit": [decoder.batch_tokens, *astuple(decoder.reading)],
             "engine": decoder.engine.name,
             "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
             "version of qkv": version("qkv"),

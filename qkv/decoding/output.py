@@ -33,28 +33,43 @@ def as_json(number: int, translation: Translation) -> str:
     return json.dumps({"line": number, **translation.as_dict()}, ensure_ascii=False) + "\n"
 
 
-class CutLines:
-    """Tells which lines were cut, the first ones one by one."""
+class LongLines:
+    """Tells which lines were cut, and which were translated in parts; the first ones of each one by one."""
 
     SHOWN = 10
 
     def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self.name, self.say, self.count = name, say, 0
+        self.name, self.say = name, say
+        self.cut = self.split = 0
 
     def look(self, first: int, translations: Iterable[Translation]) -> None:
         for number, translation in enumerate(translations, start=first):
             if translation.truncated:
-                self.count += 1
-                if self.count <= self.SHOWN:
-                    self.say(f"{self.name}:{number}: {_why(translation)}")
+                self.cut += 1
+                self._tell(self.cut, number, _why_cut(translation))
+            if translation.parts > 1:
+                self.split += 1
+                self._tell(self.split, number, _why_split(translation))
+
+    def _tell(self, count: int, number: int, why: str) -> None:
+        if count <= self.SHOWN:
+            self.say(f"{self.name}:{number}: {why}")
 
     def close(self) -> None:
-        if self.count > self.SHOWN:
-            self.say(f"{self.name}: {self.count:,} lines in all were cut")
+        for count, what in ((self.cut, "cut"), (self.split, "translated in parts")):
+            if count > self.SHOWN:
+                self.say(f"{self.name}: {count:,} lines in all were {what}")
 
 
-def _why(translation: Translation) -> str:
+def _why_cut(translation: Translation) -> str:
     if translation.src_cut:
-        read = len(translation.src_tokens) - 1
+        read = len(translation.src_tokens) - translation.parts
         return f"too long: only its first {read:,} tokens were translated (max_src_tokens, or the model's longest)"
     return f"the output was stopped after {len(translation.tokens):,} tokens (search.max_factor, search.max_length)"
+
+
+def _why_split(translation: Translation) -> str:
+    read = len(translation.src_tokens) - translation.parts
+    where = {"sentence": "ends of sentences", "clause": "clause marks", "word": "spaces"}
+    place = where.get(translation.split_at or "", "any character")
+    return f"too long: its {read:,} tokens were translated in {translation.parts:,} parts, split at {place}"

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from qkv.decoding.constraints import Rules
 from qkv.decoding.hypothesis import Hypothesis, not_a_number
-from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.search import SearchTask, searches
+from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.steps import StepFunction
 from qkv.decoding.walk import Walker, refuse_required, walk
 from qkv.errors import UsageError
 
 
-class SamplingConfig(SearchConfig):
+class SamplingConfig(SteppedSearch):
     """How outputs are drawn: log p / temperature, then only `top_k`, then only `top_p`, then one token at random.
 
     The random numbers depend on the seed, the source and the number of the sample alone: neither the batch nor the

@@ -37,11 +37,13 @@ class Constraints:
     """Sequences that do not occur."""
     required: Sequence[Sequence[int]] = ()
     """Sequences that all occur."""
+    length: tuple[int, int] | None = None
+    """The fewest and the most tokens; at the most, END follows."""
 
     @property
     def needed(self) -> int:
         """So many tokens surely suffice for all that must occur."""
-        return len(self.prefix) + sum(map(len, self.required))
+        return max(len(self.prefix) + sum(map(len, self.required)), self.length[1] if self.length else 0)
 
 
 def _go_on() -> None:

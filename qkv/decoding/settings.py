@@ -26,7 +26,11 @@ class TranslationConfig(Config):
     """The most source tokens of a batch, padding included, counted once for each hypothesis; null: what the engine
     likes."""
     max_src_tokens: int | None = Field(default=MAX_SRC_TOKENS, ge=2)
-    """A longer source, END included, is cut; null: only what the model cannot read is cut."""
+    """A longer source, END included, is split; null: only what the model cannot read."""
+    split_long: bool = True
+    """Split where a sentence ends, else at clause marks, else at spaces; false: cut the rest off."""
+    overlap: bool = False
+    """Read each part of a split source behind the one before it."""
 
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:

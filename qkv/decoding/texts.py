@@ -4,12 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from qkv.decoding.batching import by_length
 from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.joining import joined
+from qkv.decoding.overlap import parts_behind, without_beginning
 from qkv.decoding.rule_texts import RuleTexts
 from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.splitting import Split, splitter
+from qkv.decoding.stepped import SteppedSearch, with_windows
 from qkv.decoding.translation import Translation
 from qkv.errors import QkvError, UsageError
 from qkv.text import TokenizerPair
@@ -50,14 +55,30 @@ class Wishes:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What becomes of long texts."""
+
+    max_src_tokens: int | None = None
+    """The most tokens of a source, END included; None: as many as the engine can read."""
+    split: bool = True
+    """A longer text is split; False: it is cut."""
+    overlap: bool = False
+    """Each part is read together with the one before it."""
+    usual: int | None = None
+    """The longest source that the model knows from training: texts of several sentences are split before that."""
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """Sources as the engine reads them. An empty text has no ids and is not decoded."""
+    """Sources, or parts of long ones, as the engine reads them. An empty text has no ids and is not decoded."""
 
     ids: list[list[int]]
     cut: list[bool]
     constraints: list[Constraints]
     batches: list[list[int]]
-    """Which sources are decoded together."""
+    """Which parts are decoded together."""
+    splits: list[Split]
+    """The parts of each source, which follow each other."""
 
 
 class TextDecoder:
@@ -70,15 +91,17 @@ class TextDecoder:
         search: SearchConfig,
         wishes: Wishes,
         batch_tokens: int | None = None,
-        max_src_tokens: int | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
         self.search = search
         self.wishes = wishes
         self.batch_tokens = batch_tokens or engine.batch_tokens
-        limits = [limit for limit in (max_src_tokens, engine.src_limit) if limit is not None]
+        self.reading = reading or Reading()
+        limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
         self.longest = min(limits, default=None)
+        self.splitter = splitter(tokenizers.src, self.longest, self.reading.usual, self.reading.overlap)
         self.rules = RuleTexts(tokenizers.tgt, wishes.forbidden)
 
     def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
@@ -92,17 +115,40 @@ class TextDecoder:
         return self.finish(prepared, found)
 
     def prepare(self, sources: Sequence[Source]) -> Prepared:
-        src = self.tokenizers.src
-        whole = [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch([item.text for item in sources])]
+        whole = self._encode([item.text for item in sources])
+        splits = [self._split(item, len(ids)) for item, ids in zip(sources, whole, strict=True)]
+        if any(len(split.parts) > 1 for split in splits):
+            whole = self._encode([part for split in splits for part in split.parts])
+        end = self.tokenizers.src.special.eos
         cut = [self.longest is not None and len(ids) > self.longest for ids in whole]
         ids = [
-            [*ids[: self.longest - 1], src.special.eos] if self.longest and is_cut else ids
+            [*ids[: self.longest - 1], end] if self.longest and is_cut else ids
             for ids, is_cut in zip(whole, cut, strict=True)
         ]
-        constraints = [self.rules.constraints(item.text, item.prefix, item.required) for item in sources]
+        constraints = [
+            self.rules.constraints(item.text, "" if number else item.prefix, item.required)
+            for item, split in zip(sources, splits, strict=True)
+            for number in range(len(split.parts))
+        ]
         filled = [number for number, own in enumerate(ids) if own]
         batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
-        return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches])
+        return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches], splits)
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids with END; none for an empty text."""
+        src = self.tokenizers.src
+        return [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch(texts)]
+
+    def _split(self, source: Source, tokens: int) -> Split:
+        if not self.reading.split or self.splitter.fits(tokens):
+            return Split([source.text])
+        split = self.splitter.split(source.text)
+        if source.required and len(split.parts) > 1:
+            raise UsageError(
+                f"a text of {tokens:,} tokens is translated in parts, so it cannot take required words; shorten it, or "
+                "raise max_src_tokens"
+            )
+        return split
 
     def decode(
         self, prepared: Prepared, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
@@ -117,7 +163,10 @@ class TextDecoder:
             after_step,
         )
         with self._enough_memory():
-            return self.engine.decode([prepared.ids[number] for number in batch], request)
+            sources = [prepared.ids[number] for number in batch]
+            if isinstance(self.search, SteppedSearch) and self.search.wants_length:
+                request = with_windows(self.engine, sources, request, self.search)
+            return self.engine.decode(sources, request)
 
     @contextmanager
     def _enough_memory(self) -> Iterator[None]:
@@ -138,7 +187,23 @@ class TextDecoder:
         for batch, lists in zip(prepared.batches, found, strict=True):
             for number, own in zip(batch, lists, strict=True):
                 hypotheses[number] = own
-        return [self._translation(prepared, number, own) for number, own in enumerate(hypotheses)]
+        if self.reading.overlap:
+            hypotheses = self._overlapping(prepared, hypotheses)
+        parts = iter([self._translation(prepared, number, own) for number, own in enumerate(hypotheses)])
+        return [joined(list(islice(parts, len(split.parts))), split) for split in prepared.splits]
+
+    def _overlapping(self, prepared: Prepared, alone: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The same, but each part that follows another one is translated again, behind it."""
+        behind = parts_behind(prepared.splits, prepared.ids, alone)
+        again = replace(prepared, ids=self._encode([part.text for part in behind]))
+        constraints = [replace(prepared.constraints[part.number], prefix=part.prefix) for part in behind]
+        lengths = [len(ids) for ids in again.ids]
+        again = replace(again, constraints=constraints, batches=by_length(lengths, self.search.rows, self.batch_tokens))
+        for batch in again.batches:
+            for place, found in zip(batch, self.decode(again, batch), strict=True):
+                part = behind[place]
+                alone[part.number] = [without_beginning(one, part, prepared.ids[part.number]) for one in found]
+        return alone
 
     def _translation(self, prepared: Prepared, number: int, hypotheses: list[Hypothesis]) -> Translation:
         tgt = self.tokenizers.tgt

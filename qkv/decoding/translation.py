@@ -20,6 +20,11 @@ class Translation:
     """Whether the source was longer than the model can read, or than was allowed, and lost its end."""
     out_cut: bool = False
     """Whether the output was stopped before it ended by itself, at its longest length."""
+    parts: int = 1
+    """In how many parts the source was translated, because it was too long for the model. The score is then the sum of
+    theirs, and the tokens of the source and the scores of tokens hold the END of each."""
+    split_at: str | None = None
+    """Where it was split: sentence, clause, word or character; None: nowhere."""
     alternatives: list["Translation"] = field(default_factory=list)
     """The rest of the n-best, best first."""
     alignment: list[list[float]] | None = None
@@ -38,6 +43,8 @@ class Translation:
             "tokens": self.tokens,
             "token_scores": self.token_scores,
             "truncated": self.truncated,
+            "parts": self.parts,
+            "split_at": self.split_at,
             "src_tokens": self.src_tokens,
             "alternatives": [other.as_dict() for other in self.alternatives],
         }

@@ -14,8 +14,9 @@ from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.model_set import ModelLike, ModelSet
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.team import translate_in_team
-from qkv.decoding.texts import Source, TextDecoder, Wishes
+from qkv.decoding.texts import Reading, Source, TextDecoder, Wishes
 from qkv.decoding.threads import translate_in_threads
 from qkv.decoding.torch_engine import TorchEngine, evaluating
 from qkv.decoding.translation import Translation
@@ -42,8 +43,9 @@ class Translator:
     `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
     processes need folders.
     A batch holds `batch_tokens` source tokens at most, padding included and counted once for each hypothesis; by
-    default as many as the engine likes. A source longer than `max_src_tokens`, or than the model can read, is cut, and
-    its translation says so.
+    default as many as the engine likes. A source longer than `max_src_tokens`, or than the model can read, is split at
+    ends of sentences where it can be (`split_long`; else it is cut), and its translation says so; with `overlap` each
+    part is read behind the one before it.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Translator:
         workers: int | Literal["auto"] = "auto",
         batch_tokens: int | None = None,
         max_src_tokens: int | None = MAX_SRC_TOKENS,
+        split_long: bool = True,
+        overlap: bool = False,
     ) -> None:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
         self.workers = cores() if workers == "auto" else workers
@@ -61,12 +65,20 @@ class Translator:
         self._search = search
         self.batch_tokens = batch_tokens
         self.max_src_tokens = max_src_tokens
+        self.split_long, self.overlap = split_long, overlap
         self._decoders: dict[Wishes, TextDecoder] = {}
 
     @cached_property
     def search(self) -> SearchConfig:
         """What was asked for, or what is usual for the model."""
         return self._search or usual_search(self.models.config)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What becomes of long texts."""
+        if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
+            raise UsageError("a wanted length and parts that overlap do not go together; leave out the one or the other")
+        return Reading(self.max_src_tokens, self.split_long, self.overlap, self.models.config.longest_src)
 
     def translate(
         self,
@@ -137,7 +149,7 @@ class Translator:
         if wishes not in self._decoders:
             engine = self.engines.choose(self._example(wishes))
             self._decoders[wishes] = TextDecoder(
-                engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.max_src_tokens
+                engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.reading
             )
         return self._decoders[wishes]
 
@@ -145,7 +157,7 @@ class Translator:
         """A request by which an engine can tell whether it can do what is wished."""
         some = [SPECIAL.unk]
         constraints = Constraints(
-            prefix=some if wishes.prefixes else (),
+            prefix=some if wishes.prefixes or self.overlap else (),
             forbidden=[some] if wishes.forbidden else (),
             required=[some] if wishes.required else (),
         )
@@ -153,7 +165,7 @@ class Translator:
 
     def _setup(self, wishes: Wishes) -> Setup:
         folders, seals = self.models.folders, self.models.seals
-        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.max_src_tokens)
+        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.reading)
 
     def score(
         self, pairs: Sequence[tuple[str, str]], first: int = 1, progress: Progress = lambda done, total: None

@@ -19,7 +19,7 @@ import torch
 
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig
-from qkv.decoding.texts import TextDecoder, Wishes
+from qkv.decoding.texts import Reading, TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.decoding.translation import Translation
 from qkv.errors import QkvError
@@ -35,14 +35,14 @@ class Setup:
     search: SearchConfig
     wishes: Wishes
     batch_tokens: int | None
-    max_src_tokens: int | None
+    reading: Reading
 
     def open(self) -> TextDecoder:
         models = ModelSet(self.folders)
         if models.seals != list(self.seals):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
         engine = TorchEngine([saved.model for saved in models.loaded])
-        return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.max_src_tokens)
+        return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.reading)
 
 
 Answer = list[Translation] | QkvError

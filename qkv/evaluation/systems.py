@@ -47,11 +47,19 @@ def decode_outputs(
 
     config = translation_config(with_beam(settings, beam, models[0]), models[0])
     translator = Translator(
-        models, engine, config.search, batch_tokens=config.batch_tokens, max_src_tokens=config.max_src_tokens
+        models,
+        engine,
+        config.search,
+        batch_tokens=config.batch_tokens,
+        max_src_tokens=config.max_src_tokens,
+        split_long=config.split_long,
+        overlap=config.overlap,
     )
     counting = reporter.counting(f"Decoding with {models[0]}")
     found = translator.translate(test.sources, token_scores=False, progress=counting)
     if cut := sum(translation.truncated for translation in found):
         reporter.say(f"{models[0]}: {cut:,} of {len(found):,} outputs are cut: the source or the output is too long")
+    if split := sum(translation.parts > 1 for translation in found):
+        reporter.say(f"{models[0]}: {split:,} of {len(found):,} sources were too long and translated in parts")
     # The lines of `qkv translate`: kept in a file, they score the same.
     return [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]

@@ -60,7 +60,7 @@ def found_pairs(
     Padding is sorted behind all the others, so that it moves nobody to another chunk, and finds nothing. With
     `same_bucket`, neighbours in a chunk that come from different buckets do not see each other.
     """
-    rounds, batch, heads, length = buckets.shape
+    _, batch, _, length = buckets.shape
     real = torch.ones(batch, length, dtype=torch.bool, device=buckets.device) if keep is None else keep
     last = buckets.max() + 1
     order = torch.argsort(buckets.where(real[:, None], last), dim=-1, stable=True)

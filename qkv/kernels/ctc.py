@@ -24,9 +24,7 @@ def ctc_fits(targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths) -> B
     return tgt_lengths + twins <= path_lengths
 
 
-def ctc_nll(
-    picked: Picked, targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths
-) -> Float[Tensor, " B"]:
+def ctc_nll(picked: Picked, targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths) -> Float[Tensor, " B"]:
     """-log P(Y) of each row; inf where no path fits. What stands behind the lengths does not count."""
     nll: Tensor = _CtcNll.apply(picked, _classes(targets), tgt_lengths, path_lengths)
     return nll
@@ -92,7 +90,9 @@ def ctc_alignment(
     return path.masked_fill(~fits[:, None], blank)
 
 
-def _walk_forward(seen: Tensor, skips: Tensor, tgt_lengths: Tensor, path_lengths: Tensor) -> tuple[list[Tensor], Tensor]:
+def _walk_forward(
+    seen: Tensor, skips: Tensor, tgt_lengths: Tensor, path_lengths: Tensor
+) -> tuple[list[Tensor], Tensor]:
     """For each step how far back the best previous state lies (0, 1, 2), and the best last state of each row."""
     batch, positions, width = seen.shape
     never = seen.new_full((batch, 2), -torch.inf)

@@ -91,7 +91,7 @@ class Order(NamedTuple):
 
 def sort_by_bucket(buckets: Buckets, chunk: int, same_bucket: bool, keep: Bool[Tensor, "B Q"] | None) -> Order:
     """Stably, so positions of a bucket keep their order; padding goes behind all the others and finds nobody."""
-    rounds, batch, heads, length = buckets.shape
+    _, batch, heads, length = buckets.shape
     missing = -length % chunk
     real = torch.ones(batch, length, dtype=torch.bool, device=buckets.device) if keep is None else keep
     real = F.pad(real, (0, missing))[:, None]

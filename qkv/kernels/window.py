@@ -35,7 +35,7 @@ class Everywhere(NamedTuple):
 def window_attention(
     q: Heads,
     k: Heads,
-    v: Heads,
+    v: ContextHeads,
     reach: Reach,
     keep: Bool[Tensor, "B Q"] | None = None,
     everywhere: Everywhere | None = None,

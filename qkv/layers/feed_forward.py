@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
+from qkv.kernels.slices import in_slices
 from qkv.layers.dropout import Dropout
 
 
@@ -30,11 +31,25 @@ def _linear(width_in: int, width_out: int, bias: bool = True) -> nn.Linear:
 
 
 class PositionWise(nn.Module):
-    """A function of each position on its own."""
+    """A function of each position on its own; with `chunk`, of so many positions at a time (Kitaev et al. 2020)."""
+
+    chunk: int | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.transform(x) if self.chunk is None else in_slices(self.transform, x, self.chunk)
+
+    def transform(self, x: Tensor) -> Tensor:
+        """The function, of all positions of `x` at once."""
+        raise NotImplementedError
 
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
-        return self
+        bound, chunk = self.bound(), self.chunk
+        return bound if chunk is None else lambda x: in_slices(bound, x, chunk)
+
+    def bound(self) -> Callable[[Tensor], Tensor]:
+        """`transform` for inference."""
+        return self.transform
 
 
 class FeedForward(PositionWise):
@@ -49,13 +64,13 @@ class FeedForward(PositionWise):
         self.dropout = Dropout(dropout)
         self.activation = activation
 
-    def forward(self, x: Tensor) -> Tensor:
+    def transform(self, x: Tensor) -> Tensor:
         # On rows: a result of more axes would be a view, and an activation that works in place on a view makes
         # autograd copy it three times.
         hidden = self.activation(self.inner(x.flatten(0, -2)))
         return self.outer(self.dropout(hidden)).view_as(x)
 
-    def for_inference(self) -> Callable[[Tensor], Tensor]:
+    def bound(self) -> Callable[[Tensor], Tensor]:
         inner, outer, activation = self.inner, self.outer, self.activation
         w_1, b_1, w_2, b_2 = inner.weight, inner.bias, outer.weight, outer.bias
         return lambda x: F.linear(activation(F.linear(x, w_1, b_1)), w_2, b_2)
@@ -102,9 +117,9 @@ class SwigluFeedForward(PositionWise):
         self.outer = _linear(d_ff, d_model, bias=False)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def transform(self, x: Tensor) -> Tensor:
         return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))
 
-    def for_inference(self) -> Callable[[Tensor], Tensor]:
+    def bound(self) -> Callable[[Tensor], Tensor]:
         w_g, w_1, w_2 = self.gate.weight, self.inner.weight, self.outer.weight
         return lambda x: F.linear(F.silu(F.linear(x, w_g)) * F.linear(x, w_1), w_2)

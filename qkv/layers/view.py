@@ -22,6 +22,8 @@ class View:
     """[B, K], True = a real key."""
     q_keep: Tensor | None = None
     """[B, Q], True = a real query; None: as `keep` says. Only a stack whose depth adapts asks."""
+    tokens: Tensor | None = None
+    """[B, K] ids of the keys; only attention with tokens that are seen from everywhere asks."""
     drawn: Tensor | None = None
     """[B, T] random positions of training (self-attention). The position scheme is told these, masks are not."""
 

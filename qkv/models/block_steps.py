@@ -5,7 +5,7 @@ before it were right. What turns out wrong is forgotten by a shorter length; its
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -17,9 +17,10 @@ from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.masks import causal
 from qkv.layers.attention.inference import InferenceAttention, Projection
 from qkv.layers.attention.multi_head import MultiHeadAttention
-from qkv.layers.residual import Residual, Sublayer
+from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
-from qkv.models.inference import InferenceModel, Watch
+from qkv.models.inference import InferenceModel
+from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.base import Depth
 from qkv.models.stacks.universal import Universal
@@ -79,12 +80,8 @@ class BlockModel:
             if isinstance(module, nn.Linear):
                 module.weight.data = _by_columns(module.weight.data)
         self.model = InferenceModel(model)
-        attentions = [layer.attention for layer in (*self.model.encoder, *self.model.decoder)]
-        for attention in {*attentions, *(layer.cross_attention for layer in self.model.decoder)}:
-            for projection in vars(attention).values():
-                if isinstance(projection, Projection):
-                    projection.weight = _by_columns(projection.weight)
-        self.model.memory_projection.weight = _by_columns(self.model.memory_projection.weight)
+        for projection in _projections(self.model):
+            projection.weight = _by_columns(projection.weight)
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
 
@@ -107,8 +104,10 @@ class BlockModel:
         width = tokens.shape[1]
         state = state.with_room(max(state.lengths) + width)
         places = self._places(state, width)
-        layers = _WideLayers(self.model, state, places, watch)
+        layers = _WideLayers(self.model, state, places, watch is not None)
         x = self.depth(self.embed(tokens, places.view.q_pos), layers, places.view)
+        if watch is not None:
+            watch(self.model.wiring.fold(layers.seen[-1]))
         lengths = tuple(length + width for length in state.lengths)
         return self.model.decoder_final(x), state.back_to(lengths)
 
@@ -139,21 +138,26 @@ class _Places:
 class _WideLayers:
     """See `Layers`: the decoder's layers, bound to one wide pass."""
 
-    def __init__(self, model: InferenceModel, state: BlockState, places: _Places, watch: Watch | None) -> None:
+    def __init__(self, model: InferenceModel, state: BlockState, places: _Places, watched: bool) -> None:
         self.layers = model.decoder
         self.state = state
         self.places = places
-        self.watch = watch
+        self.watched = watched
+        self.seen: list[Tensor] = []
+        """The weights with which the last layer attends to the source, if they are `watched`."""
 
     def __call__(self, number: int, x: Tensor) -> Tensor:
-        layer, rooms, memories = self.layers[number], self.state.room, self.state.memory
-        own = cast(InferenceAttention, layer.attention)
-        x = layer.attention_residual(x, lambda h: self._look_back(own, h, rooms[number]))
-        x = layer.cross_residual(x, lambda h: self._look_at_source(number, h, memories[number]))
-        return layer.feed_forward_residual(x, layer.feed_forward)
+        for connection, f in self.sublayers(number):
+            x = connection(x, f)
+        return x
 
-    def sublayers(self, number: int) -> list[tuple[Residual, Sublayer]]:
-        raise NotImplementedError
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        layer, own = self.layers[number], cast(InferenceAttention, self.layers[number].attention)
+        return [
+            (layer.attention_residual, lambda h: self._look_back(own, h, self.state.room[number])),
+            (layer.cross_residual, lambda h: self._look_at_source(number, h, self.state.memory[number])),
+            (layer.feed_forward_residual, layer.feed_forward),
+        ]
 
     def _look_back(self, attention: InferenceAttention, x: Tensor, room: Tensor) -> Tensor:
         """Self-attention of [R, W, D]; `room` [2, R, capacity, KV heads x E] gets their keys and values."""
@@ -181,9 +185,17 @@ class _WideLayers:
         """The positions of a block attend to the source as the beams of a sentence do."""
         cross, padding, count = self.layers[number].cross_attention, self.state.padding, x.shape[1]
         rows = x.flatten(0, 1)
-        if self.watch is not None and number == len(self.layers) - 1:
-            self.watch(cross.weights(rows, memory, count, padding))
+        if self.watched and number == len(self.layers) - 1:
+            self.seen.append(cross.weights(rows, memory, count, padding))
         return cross.attend(rows, memory, count, padding).view(x.shape)
+
+
+def _projections(model: InferenceModel) -> Iterator[Projection]:
+    """All products of the layers that are fused."""
+    attentions = {layer.attention for layer in model.encoder} | {layer.attention for layer in model.decoder}
+    for attention in attentions | {layer.cross_attention for layer in model.decoder}:
+        yield from (part for part in vars(attention).values() if isinstance(part, Projection))
+    yield from (*model.project_memories.each, model.project_memories.fused)
 
 
 def _by_columns(matrix: Tensor) -> Tensor:

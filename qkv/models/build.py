@@ -29,13 +29,16 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -
         for causal in (False, config.decoder.autoregressive)
     )
     wiring = _build_wiring(config)
-    return config.decoder.build(
+    model = config.decoder.build(
         Embedder(src_tokens, src_positions, config.dropout, config.position_offsets.build()),
         Embedder(tgt_tokens, tgt_positions, config.dropout, config.position_offsets.build()),
         _build_encoder(config, src_positions, wiring),
         _build_decoder(config, tgt_positions, wiring),
         LinearHead(out_tokens.weight),
     )
+    if config.draft is not None:
+        model.draft_head = config.draft.build(config.d_model, config.num_heads, config.d_ff, config.dropout)
+    return model
 
 
 def _build_encoder(config: ModelConfig, positions: Positions, wiring: Wiring) -> Encoder:
@@ -85,7 +88,9 @@ def _attention(config: ModelConfig, kind: AttentionConfig, positions: Positions 
 
 
 def _feed_forward(config: ModelConfig) -> PositionWise:
-    return config.feed_forward.build(config.d_model, config.d_ff, config.feed_forward_dropout)
+    made = config.feed_forward.build(config.d_model, config.d_ff, config.feed_forward_dropout)
+    made.chunk = config.feed_forward_chunk
+    return made
 
 
 def _residuals(config: ModelConfig, count: int, place: Place) -> list[Residual]:

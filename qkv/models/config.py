@@ -10,9 +10,10 @@ from qkv.layers.feed_forward import AnyFeedForward, ReluConfig
 from qkv.layers.position_offsets import AnyOffsets, NoOffsetsConfig
 from qkv.layers.positions import AnyPositions, positions
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
-from qkv.layers.residual import AnyResidual, PostNormConfig
+from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
 from qkv.models.decoders import AnyDecoder
 from qkv.models.decoders.autoregressive import AutoregressiveConfig
+from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.stacks import AnyStack
 from qkv.models.stacks.layers import LayersConfig
 from qkv.models.wirings import AnyWiring
@@ -61,6 +62,10 @@ class ModelConfig(Config):
     """Attention of the decoder to the source."""
     feed_forward: AnyFeedForward = ReluConfig()
     """The activation of the feed-forward network."""
+    feed_forward_chunk: int | None = Field(default=None, ge=1)
+    """Positions that pass the feed-forward network at a time; less memory for long input, the same result.
+
+    Default: all. In training each slice is computed twice."""
     decoder: AnyDecoder = AutoregressiveConfig()
     """How the output comes about: token by token, or all of it at once."""
     share_embeddings: Literal["all", "target", "none"] | None = None
@@ -73,6 +78,8 @@ class ModelConfig(Config):
     """How often, and in which order, a state passes the layers of encoder and decoder."""
     wiring: AnyWiring = LastConfig()
     """Which states of the encoder the layers of the decoder attend to."""
+    draft: AnyDraftHead | None = None
+    """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,6 +92,14 @@ class ModelConfig(Config):
     def _heads_divide(self) -> "ModelConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        return self
+
+    @model_validator(mode="after")
+    def _draft_fits(self) -> "ModelConfig":
+        if self.draft is not None and not self.decoder.autoregressive:
+            raise ValueError(f"draft speeds up an autoregressive model, not one of kind {self.decoder.kind}; drop it")
+        if self.draft is not None and self.draft.kind == "source" and not self.wiring.last_only:
+            raise ValueError(f"draft source reads the last encoder layer, not wiring {self.wiring.kind}; use blockwise")
         return self
 
     @model_validator(mode="after")
@@ -112,21 +127,35 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _attentions_fit(self) -> "ModelConfig":
-        places: dict[str, tuple[AttentionConfig, int, bool]] = {
-            "encoder_attention": (self.encoder_attention, self.encoder_layers, True),
-            "decoder_attention": (self.decoder_attention, self.decoder_layers, self.decoder_attention.causal),
-            "cross_attention": (self.cross_attention, self.decoder_layers, self.cross_attention.cross),
-        }
-        for place, (attention, layers, possible) in places.items():
-            if not possible:
-                raise ValueError(f"{place} cannot be {attention.name}: {attention.hint}")
-            if problem := attention.problem(self.num_heads, layers):
-                raise ValueError(f"{place}: {problem}")
+    def _logits_fit(self) -> "ModelConfig":
+        for attention in (self.encoder_attention, self.decoder_attention):
             if self.positions.on_logits and not attention.takes_bias:
                 fit = [kind for kind in positions.names() if not positions[kind].on_logits]
                 raise ValueError(
-                    f"{place} {attention.name} takes no positions that add to its logits, as {self.positions.kind} does; "
-                    f"use positions {' or '.join(fit)}"
+                    f"attention {attention.name} takes no positions that add to its logits; use {' or '.join(fit)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _stack_fits(self) -> "ModelConfig":
+        if self.stack.adds_only and not self.residual.adds:
+            fit = [kind for kind in residuals.names() if residuals[kind].adds]
+            raise ValueError(
+                f"stack {self.stack.kind} needs a residual form that only adds to its stream; use {' or '.join(fit)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _attentions_fit(self) -> "ModelConfig":
+        if not self.decoder_attention.causal:
+            name, hint = self.decoder_attention.name, self.decoder_attention.causal_hint or self.decoder_attention.hint
+            raise ValueError(f"decoder_attention cannot be {name}: {hint}")
+        if not self.cross_attention.cross:
+            name, hint = self.cross_attention.name, self.cross_attention.hint
+            raise ValueError(f"cross_attention cannot be {name}: {hint}")
+        own = {"encoder": self.encoder_layers, "decoder": self.decoder_layers, "cross": self.decoder_layers}
+        for side, layers in own.items():
+            attention: AttentionConfig = getattr(self, f"{side}_attention")
+            if problem := attention.problem(self.num_heads, 1 if self.share_layers or self.stack.shared else layers):
+                raise ValueError(f"{side}_attention: {problem}")
         return self

@@ -35,10 +35,13 @@ class DecoderLayer(nn.Module):
         return x
 
     def sublayers(self, view: View, memory: Tensor, cross_view: View) -> list[tuple[Connection, Sublayer]]:
-        key_value = self.cross_attention.project(memory, cross_view.k_pos)
+        def attend(h: Tensor) -> Tensor:
+            key_value = self.cross_attention.project(memory, cross_view.k_pos)
+            return self.cross_attention.attend(h, key_value, cross_view)
+
         return [
             (self.attention_residual, lambda h: self.attention(h, view)),
-            (self.cross_residual, lambda h: self.cross_attention.attend(h, key_value, cross_view)),
+            (self.cross_residual, attend),
             (self.feed_forward_residual, self.feed_forward),
         ]
 
@@ -72,3 +75,6 @@ class _DecoderLayers:
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.view, self.memories[number], self.cross_view)
+
+    def depends_on(self, number: int) -> list[Tensor]:
+        return [*self.layers[number].parameters(), self.memories[number]]

@@ -69,3 +69,7 @@ class EncoderLayers:
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.view)
+
+    def depends_on(self, number: int) -> list[Tensor]:
+        layer = self.layers[number]
+        return list(layer.parameters()) if isinstance(layer, nn.Module) else []

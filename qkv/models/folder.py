@@ -8,6 +8,7 @@ from qkv.config import Config, dump_config, load_config
 from qkv.files import new_folder, verify_folder
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
+from qkv.models.global_tokens import find_global_tokens
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
 from qkv.text import TextConfig, TokenizerPair
@@ -24,6 +25,8 @@ class SavedConfig(Config):
     """The model."""
     text: TextConfig
     """Its tokenizers."""
+    longest_src: int | None = None
+    """Tokens of the longest source that it was trained on, END included; null: not known."""
 
 
 @dataclass(frozen=True)
@@ -59,4 +62,6 @@ def new_model(config: ModelConfig, tokenizers: TokenizerPair) -> Seq2Seq:
     """A model with fresh weights for these tokenizers."""
     if config.share_embeddings is None:
         config = config.model_copy(update={"share_embeddings": "all" if tokenizers.shared else "target"})
-    return build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
+    model = build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
+    find_global_tokens(model, tokenizers)
+    return model

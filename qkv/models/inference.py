@@ -92,7 +92,7 @@ class InferenceModel:
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory [B, S, W]."""
         pos = self._positions(src.shape[1])
-        view = View(pos, pos, keep=src_keep)
+        view = View(pos, pos, keep=src_keep, tokens=src)
         x = self.src_embedder(src, pos)
         return self.wiring.read(self.model.encoder, x, EncoderLayers(self.encoder, view), view)
 

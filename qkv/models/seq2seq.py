@@ -13,6 +13,7 @@ from qkv.layers.position_offsets import Draw
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
 from qkv.models.decoder import Decoder
+from qkv.models.draft_heads.base import DraftHead
 from qkv.models.encoder import Encoder
 from qkv.models.head import LinearHead
 from qkv.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
@@ -53,6 +54,7 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
+        self.draft_head: DraftHead | None = None
 
     @property
     def src_limit(self) -> int | None:
@@ -62,7 +64,8 @@ class Seq2Seq(nn.Module):
     def encode(self, src: SrcIds, src_keep: SrcKeep, drawn: Tensor | None = None) -> Memory:
         """`drawn` [B, S] are random positions of training; without them a model in training draws its own."""
         pos = torch.arange(src.shape[1], device=src.device)
-        view = View(pos, pos, keep=src_keep, drawn=self.src_embedder.drawn(src) if drawn is None else drawn)
+        drawn = self.src_embedder.drawn(src) if drawn is None else drawn
+        view = View(pos, pos, keep=src_keep, tokens=src, drawn=drawn)
         memory: Tensor = self.encoder(self.src_embedder(src, view.q_told), view)
         return memory
 

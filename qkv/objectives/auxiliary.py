@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
@@ -34,4 +35,4 @@ def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
 
 def _total(cost: Tensor, tokens: Tensor) -> Tensor:
     """An objective that passes a batch several times as one has the mean of its passes."""
-    return (cost.unflatten(0, (-1, len(tokens))).mean(dim=0) * tokens).sum()
+    return torch.dot(cost.view(-1, len(tokens)).mean(dim=0).to(tokens), tokens)

@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.config import load_config
 from qkv.errors import UsageError
 from qkv.files import verify_folder
-from qkv.models.folder import WEIGHTS, SavedConfig, SavedModel, new_model, save_model
+from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
 from qkv.models.weights import load_weights, read_tensors
 from qkv.training.checkpoint import best_checkpoints, list_checkpoints
 from qkv.training.recipe import Recipe
@@ -37,8 +37,15 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     model = new_model(recipe.model, tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}
-    save_model(out, SavedModel(model, tokenizers, SavedConfig(model=recipe.model, text=recipe.text)), about)
+    config = SavedConfig(model=recipe.model, text=recipe.text, longest_src=_longest_source(run))
+    save_model(out, SavedModel(model, tokenizers, config), about)
     return chosen
+
+
+def _longest_source(run: RunFolder) -> int | None:
+    """What the best model of the run says; None if there is none."""
+    path = run.best / CONFIG
+    return load_config(SavedConfig, path).longest_src if path.exists() else None
 
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from qkv.files import new_folder, verify_folder
 from qkv.text import TextConfig, TokenizerPair, fingerprint
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
+from qkv.training.start import tokenizers_of
 
 Counting = Callable[[str], Callable[[int, int | None], None]]
 """Given what is being done, a function to call with (done, total or None)."""
@@ -58,6 +59,9 @@ def _tokenizers(recipe: Recipe, train: Part, run: RunFolder, counting: Counting)
 
 def make_tokenizers(recipe: Recipe, train: Part, folder: Path, counting: Counting) -> TokenizerPair:
     """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
+    if recipe.tokenizers is None and recipe.start_from is not None:
+        save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
+        return recipe.text.load(folder)
     if recipe.tokenizers is None:
         counting("Training tokenizers")(0, None)
         return train_tokenizers(recipe.text, train, folder)

@@ -88,6 +88,8 @@ class Recipe(Config):
     """How text becomes tokens."""
     tokenizers: Path | None = None
     """Folder of tokenizers trained before (qkv tokenizer train, or a run's tokenizer/); null: train new ones."""
+    start_from: Path | None = None
+    """Folder of a model or of a run whose weights and tokenizers are the beginning; null: fresh ones."""
     batch: BatchConfig = BatchConfig()
     """How pairs are put together."""
     model: ModelConfig = ModelConfig()
@@ -102,6 +104,16 @@ class Recipe(Config):
     """The loop."""
     validation: ValidationConfig = ValidationConfig()
     """What is measured on the dev data."""
+
+    @model_validator(mode="after")
+    def _draft_fits(self) -> "Recipe":
+        if self.model.draft is None or not self.model.draft.frozen:
+            return self
+        if self.start_from is None:
+            raise ValueError("model.draft needs a model that is there already: give start_from, or draft.frozen: false")
+        if self.optimizer.weight_decay:
+            raise ValueError("optimizer.weight_decay would change the frozen model: set it to 0, or frozen: false")
+        return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":

@@ -12,6 +12,7 @@ from qkv.data.stream import BatchStream
 from qkv.errors import QkvError
 from qkv.models.folder import new_model
 from qkv.objectives.build import build_objective
+from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.training.checkpoint import Learner, load_checkpoint
 from qkv.training.distributed import Team, set_threads
 from qkv.training.ema import MovingAverage
@@ -24,6 +25,7 @@ from qkv.training.recorder import Recorder
 from qkv.training.run_folder import MetricsLog, RunFolder
 from qkv.training.seeds import seed_for
 from qkv.training.signals import StopRequest
+from qkv.training.start import copy_weights
 from qkv.training.state import TrainState
 from qkv.training.validation import Validator
 
@@ -76,6 +78,7 @@ def lead(
             events,
             reporter,
             stop,
+            int(prepared.train.src_len.max()),
         )
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
@@ -99,6 +102,8 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
     set_threads(recipe.training.threads, team.world)
     seed_for(recipe.seed, "weights")
     model = new_model(recipe.model, prepared.tokenizers)
+    if recipe.start_from is not None and checkpoint is None:
+        copy_weights(model, recipe.start_from, prepared.tokenizers)
     ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
     learner = Learner(model, recipe.optimizer.build(model), ema)
     state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)
@@ -110,6 +115,8 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
     tgt = prepared.tokenizers.tgt
     frequencies = partial(tgt_frequencies, prepared.train, tgt)
     objective = build_objective(recipe.objective, recipe.model.decoder, len(tgt), tgt.special, frequencies)
+    if recipe.model.draft is not None:
+        objective = DraftHeadLoss(objective, recipe.model.draft.frozen, tgt.special)
     # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
     team.meet()
     return Loop(recipe, learner, state, stream, objective, team)

@@ -82,6 +82,7 @@ VERBS = {
         "--with",
         "--engine",
         "--beam",
+        "--length-factor",
         "--nbest",
         "--scores",
         "--json",

@@ -1,4 +1,4 @@
-"""`qkv show beam`: a picture of the search that `qkv translate` does, or one sentence."""
+"""`qkv show`: a picture of the search that `qkv translate` does, of positions, or one sentence."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -44,6 +44,17 @@ def test_refusals(models: Path, forks: Forks, scratch: Path) -> None:
         assert ended.code == code, ended.stderr
         assert sentence in ended.complaint
     assert not (scratch / "b.svg").exists()
+
+
+def test_positions_of_every_scheme_and_of_a_model(models: Path, forks: Forks, scratch: Path) -> None:
+    for arguments, panel in (((), "sinusoidal"), ((models / "short",), "decoder, head 2")):
+        ended = forks.qkv("show", "positions", *arguments, "--length", 6, "--out", scratch / "p.svg")
+        assert ended.code == 0, ended.stderr
+        assert panel in ended.stderr
+        assert panel in "".join(ElementTree.parse(scratch / "p.svg").getroot().itertext())
+    ended = forks.qkv("show", "positions", models / "short", "--out", scratch / "p.svg")
+    assert ended.code == 1
+    assert "does not fit learned positions up to 12" in ended.complaint
 
 
 def test_an_export_for_ctranslate2_is_refused(models: Path, forks: Forks, scratch: Path) -> None:

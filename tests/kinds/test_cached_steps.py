@@ -14,12 +14,22 @@ from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.seq2seq import Seq2Seq
+from qkv.models.stacks import stacks
+from qkv.models.wirings import wirings
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.small import VOCAB, random_ids, small_model
 
-PARTS: dict[str, Kinds[Any]] = {"positions": positions, "residual": residuals, "feed_forward": feed_forwards}
-KINDS = [{part: kind} for part, kinds in PARTS.items() for kind in kinds.names()]
+PARTS: dict[str, Kinds[Any]] = {
+    "positions": positions,
+    "residual": residuals,
+    "feed_forward": feed_forwards,
+    "stack": stacks,
+    "wiring": wirings,
+}
+KINDS = [{part: kind} for part, kinds in PARTS.items() if part != "stack" for kind in kinds.names()]
+# Reversible layers need a residual form that only adds.
+KINDS += [{"stack": kind, "residual": "pre"} for kind in stacks.names()]
 STEPS = 40
 """More than the room that the cache starts with, twice."""
 

@@ -7,7 +7,9 @@ from torch import Tensor
 from qkv.errors import QkvError
 from qkv.functional.attention import masked_softmax, merge_heads, scaled_dot_scores, split_heads
 from qkv.functional.masks import causal
+from qkv.kernels.window import Reach
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention.truncated import TruncatedAttention
 from qkv.layers.positions import Positions, positions
 from qkv.layers.positions.shaw import Shaw
 from qkv.layers.view import View
@@ -81,6 +83,23 @@ def test_drawn_positions_of_a_row_are_those_positions(kind: str) -> None:
     for row in range(3):
         alone = read(scheme, layer, x[row : row + 1], View(drawn[row], drawn[row], causal))
         torch.testing.assert_close(together[row : row + 1], alone, rtol=0, atol=1e-10)
+
+
+@every_scheme
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("told", ["true", "drawn"])
+def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: int, told: str) -> None:
+    """Of two equal predicates only the first is known to the windowed path."""
+    scheme = scheme_of(kind, True).double()
+    layer = TruncatedAttention(WIDTH, HEADS, Reach(3, 3, dilation), positions=scheme.for_layer()).double()
+    stir(layer)
+    x, true = torch.randn(2, 40, WIDTH).double(), torch.arange(40)
+    drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if told == "drawn" else None
+    window, dense = (
+        read(scheme, layer, x, View(true, true, predicate, drawn=drawn))
+        for predicate in (causal, lambda q_pos, k_pos: k_pos <= q_pos)
+    )
+    torch.testing.assert_close(window, dense, rtol=0, atol=1e-10)
 
 
 @every_scheme

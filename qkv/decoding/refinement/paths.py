@@ -35,9 +35,7 @@ class _Ends(NamedTuple):
         return _add(self.blank, self.token)
 
 
-def prefix_beam_search(
-    steps: Steps, blank: int, size: int
-) -> list[tuple[tuple[int, ...], float]]:
+def prefix_beam_search(steps: Steps, blank: int, size: int) -> list[tuple[tuple[int, ...], float]]:
     """The `size` most probable outputs and log P of each, best first.
 
     With all tokens in every step and a beam that is wide enough, log P is exact.
@@ -54,7 +52,12 @@ def prefix_beam_search(
 
 
 def _extend(
-    after: defaultdict[tuple[int, ...], _Ends], prefix: tuple[int, ...], ends: _Ends, token: int, log_p: float, blank: int
+    after: defaultdict[tuple[int, ...], _Ends],
+    prefix: tuple[int, ...],
+    ends: _Ends,
+    token: int,
+    log_p: float,
+    blank: int,
 ) -> None:
     if token == blank:
         after[prefix] = after[prefix]._replace(blank=_add(after[prefix].blank, ends.total + log_p))

@@ -3,8 +3,10 @@
 from typing import Annotated
 
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, KeyValue, attentions
+from qkv.layers.attention.longformer import LongformerAttention, LongformerConfig
 from qkv.layers.attention.lsh import LshAttention, LshConfig
 from qkv.layers.attention.multi_head import FullConfig, MultiHeadAttention
+from qkv.layers.attention.truncated import TruncatedAttention, TruncatedConfig
 
 AnyAttention = Annotated[AttentionConfig, attentions]
 
@@ -15,8 +17,12 @@ __all__ = [
     "ForInference",
     "FullConfig",
     "KeyValue",
+    "LongformerAttention",
+    "LongformerConfig",
     "LshAttention",
     "LshConfig",
     "MultiHeadAttention",
+    "TruncatedAttention",
+    "TruncatedConfig",
     "attentions",
 ]

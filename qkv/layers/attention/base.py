@@ -51,7 +51,9 @@ class AttentionConfig(Config):
     """Who attends to whom, and how strongly."""
 
     hint: ClassVar[str] = "use full there"
-    """What to do where this kind cannot stand."""
+    """What to do where it may not stand."""
+    causal_hint: ClassVar[str | None] = None
+    """The same, where it is only a decoder that may not have it."""
     takes_bias: ClassVar[bool] = True
     """Whether a position scheme may add to its logits."""
 
@@ -123,8 +125,13 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v]."""
+        dropout = self.dropout if self.training else 0.0
+        return self.output(merge_heads(self.mix(*self.heads(x, view), view, dropout)))
+
+    def heads(self, x: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotated queries [B, H, n, E], rotated keys and values [B, KV heads, n, E] of one sequence [B, n, D]."""
         queries, keys, values = _linears(x, (self.query, self.key, self.value))
-        return self._attend(queries, self._key_value(keys, values, view.k_told), view)
+        return self._queries(queries, view), *self._key_value(keys, values, view.k_told)
 
     def project(self, memory: Tensor, k_pos: Tensor) -> KeyValue:
         """Keys and values of `memory`, to be computed once and attended to many times."""
@@ -133,7 +140,8 @@ class Attention(nn.Module):
 
     def attend(self, x: Tensor, key_value: KeyValue, view: View) -> Tensor:
         """Attention of `x` to projected keys and values."""
-        return self._attend(self.query(x), key_value, view)
+        dropout = self.dropout if self.training else 0.0
+        return self.output(merge_heads(self.mix(self._queries(self.query(x), view), *key_value, view, dropout)))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""
@@ -147,10 +155,8 @@ class Attention(nn.Module):
         rotated = self.positions.rotate(split_heads(keys, self.kv_heads), k_pos)
         return KeyValue(rotated, split_heads(values, self.kv_heads))
 
-    def _attend(self, queries: Tensor, key_value: KeyValue, view: View) -> Tensor:
-        rotated = self.positions.rotate(split_heads(queries, self.num_heads), view.q_told)
-        dropout = self.dropout if self.training else 0.0
-        return self.output(merge_heads(self.mix(rotated, *key_value, view, dropout)))
+    def _queries(self, queries: Tensor, view: View) -> Tensor:
+        return self.positions.rotate(split_heads(queries, self.num_heads), view.q_told)
 
 
 def _linears(x: Tensor, linears: Iterable[nn.Linear]) -> tuple[Tensor, ...]:

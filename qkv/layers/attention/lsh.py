@@ -19,11 +19,14 @@ from qkv.layers.view import View
 
 @attentions.register
 class LshConfig(AttentionConfig):
-    """Queries are keys too, and attend to those in their bucket of a random hash: time and memory n log n (Reformer)."""
+    """Queries are keys too, and attend to those in their bucket of a random hash; cost n log n (Reformer)."""
 
+    causal_hint: ClassVar[str | None] = (
+        "it sorts and cuts the whole sequence, so that an output would depend on how many tokens follow; "
+        "use it as encoder_attention, and full or truncated here"
+    )
     hint: ClassVar[str] = (
-        "it sorts one whole sequence by content, so that an output would depend on how much follows it, and "
-        "it has no queries apart from its keys; use it as encoder_attention, and full there"
+        "its queries are its keys, and a decoder's are not the source's; use it as encoder_attention, and full here"
     )
     takes_bias: ClassVar[bool] = False
 
@@ -43,7 +46,7 @@ class LshConfig(AttentionConfig):
     @classmethod
     def _even(cls, buckets: int | None) -> int | None:
         if buckets is not None and buckets % 2:
-            raise ValueError(f"must be even, because a hash has a bucket for each direction and its opposite: {buckets + 1}")
+            raise ValueError(f"a direction and its opposite have a bucket each, so use an even number: {buckets + 1}")
         return buckets
 
     @property
@@ -74,8 +77,8 @@ class LshConfig(AttentionConfig):
 class LshAttention(Attention):
     """Concat(head_1, ..., head_H) W_o; head_h attends with Q = X W_q^h, K = Q / ‖Q‖, V = X W_v^h.
 
-    In training each pass draws its hashes from torch's generator. Otherwise they are always the same, given by `seed`, and
-    those of a sentence do not depend on the batch that it stands in.
+    In training each pass draws its hashes from torch's generator. Otherwise they are always the same, given by `seed`,
+    and those of a sentence do not depend on the batch that it stands in.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class LshAttention(Attention):
         """[2, R, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
         if self._fixed.shape[-1] < columns:
             shape = (2, self.test_rounds, self.num_heads, self.head_width)
-            seeds = (self.seed * (1 << 32) + column for column in range(columns))
+            seeds = ((self.seed << 20) + column for column in range(columns))  # torch looks at 32 bits of a seed
             self._fixed = torch.stack(
                 [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds], dim=-1
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,9 @@ class Place:
 
 class ResidualConfig(Config):
     """Where the layer norm stands."""
+
+    adds: ClassVar[bool] = True
+    """Whether a sublayer only adds to the stream, which then passes no norm."""
 
     def build(self, d_model: int, dropout: float, place: Place) -> "Residual":
         """The connection around one sublayer."""

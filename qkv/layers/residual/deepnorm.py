@@ -43,6 +43,7 @@ def deepnorm_constants(place: Place) -> DeepNormConstants:
 class DeepNormConfig(ResidualConfig):
     """LN(alpha x + f(x)), with smaller weights at the start the deeper the model; alpha and beta are the paper's."""
 
+    adds = False
     kind: Literal["deepnorm"] = "deepnorm"
 
     def build(self, d_model: int, dropout: float, place: Place) -> "DeepNorm":
@@ -56,7 +57,7 @@ class DeepNormConfig(ResidualConfig):
         """Gain beta for all that carries values; what makes the attention weights keeps gain 1, and so do gates."""
         beta = deepnorm_constants(place).beta
         for name, module in layer.named_modules():
-            if isinstance(module, nn.Linear) and name.endswith(("value", "output", "inner", "outer")):
+            if isinstance(module, nn.Linear) and name.endswith(("value", "value_global", "output", "inner", "outer")):
                 module.weight *= beta
 
 

@@ -20,6 +20,7 @@ from qkv.layers.residual.base import (
 class PostNormConfig(ResidualConfig):
     """LN(x + f(x)), the paper."""
 
+    adds = False
     kind: Literal["post"] = "post"
 
     def build(self, d_model: int, dropout: float, place: Place) -> "PostNorm":

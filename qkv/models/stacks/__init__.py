@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from qkv.models.stacks import adaptive, layers, universal
+from qkv.models.stacks import adaptive, layers, reversible, universal
 from qkv.models.stacks.base import Depth, StackConfig, stacks
 
 AnyStack = Annotated[StackConfig, stacks]
 
-__all__ = ["AnyStack", "Depth", "StackConfig", "adaptive", "layers", "stacks", "universal"]
+__all__ = ["AnyStack", "Depth", "StackConfig", "adaptive", "layers", "reversible", "stacks", "universal"]

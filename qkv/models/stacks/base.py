@@ -23,6 +23,14 @@ class Layers(Protocol):
 
 
 @runtime_checkable
+class TrainedLayers(Layers, Protocol):
+    """Layers with gradients."""
+
+    def depends_on(self, number: int) -> list[Tensor]:
+        """All that layer `number` computes with, besides a state, and that may want a gradient."""
+
+
+@runtime_checkable
 class CachedLayers(Layers, Protocol):
     """The layers of a decoder at one new position a row [R, D]."""
 
@@ -76,6 +84,11 @@ class StackConfig(Config):
     def exposes(self) -> bool:
         """Whether there is one state after each layer, as every wiring but `last` needs."""
         return True
+
+    @property
+    def adds_only(self) -> bool:
+        """Whether it needs a residual form that only adds to its stream."""
+        return False
 
     def build(self, num_layers: int, d_model: int, positions: Positions) -> Depth:
         """For the encoder or for the decoder; `positions` are those of its stack."""

@@ -180,6 +180,18 @@ def config_of(model: ModelConfig) -> SavedConfig:
     return SavedConfig.model_construct(model=model, text=decided_model().config.text)
 
 
+@pytest.mark.parametrize("kind", positions.names())
+def test_positions_that_have_no_form_there_are_refused_by_name(kind: str) -> None:
+    reason = f"CTranslate2 has no form of model.positions.kind {kind}"
+    assert reasons_against(config_of(ModelConfig(positions={"kind": kind}))) == (
+        [] if kind in ("sinusoidal", "learned") else [reason]
+    )
+
+
+def test_random_positions_of_training_do_not_matter_to_an_export() -> None:
+    assert reasons_against(config_of(ModelConfig(position_offsets={"kind": "shift"}))) == []
+
+
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
     unknown = WindowedModelConfig(attention="window").model_copy(update={"residual": RezeroConfig()})
     config = config_of(unknown)

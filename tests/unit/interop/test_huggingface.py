@@ -18,6 +18,7 @@ from qkv.errors import UsageError
 from qkv.files import verify_folder
 from qkv.interop.hf_tokenizer import library_tokenizer
 from qkv.interop.huggingface import export_huggingface, reasons_against
+from qkv.layers.positions import positions
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel
 from qkv.models.weights import named_weights
@@ -151,7 +152,11 @@ def test_files_and_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"positions": {"kind": "learned"}}, "Hugging Face has no form of model.positions.kind learned"),
+        *(
+            ({"positions": {"kind": kind}}, f"Hugging Face has no form of model.positions.kind {kind}")
+            for kind in positions.names()
+            if kind != "sinusoidal"
+        ),
         ({"feed_forward": {"kind": "swiglu"}}, "Hugging Face has no form of model.feed_forward.kind swiglu"),
         ({"d_model": 15, "num_heads": 3}, "model.d_model 15 is odd"),
     ],

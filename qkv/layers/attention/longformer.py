@@ -1,0 +1,193 @@
+"""Longformer (Beltagy et al. 2020): a window, and a few global tokens that see all and are seen by all."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import PositiveInt, field_validator
+from torch import Tensor, nn
+
+from qkv.errors import QkvError
+from qkv.functional.attention import merge_heads, split_heads
+from qkv.kernels.window import Everywhere, Reach
+from qkv.layers.attention.base import ForInference, attentions
+from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
+from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
+from qkv.layers.positions.attention import attention_with_positions
+from qkv.layers.positions.base import Positions
+from qkv.layers.view import View
+
+
+@attentions.register
+class LongformerConfig(WindowConfig):
+    """A window, and global tokens with projections of their own; as LED has it in its encoder."""
+
+    causal_hint: ClassVar[str | None] = (
+        "its global tokens would show the future; leave global_positions and global_tokens empty there, "
+        "or set them in encoder_attention"
+    )
+
+    kind: Literal["longformer"] = "longformer"
+    window: PositiveInt | tuple[PositiveInt, ...]
+    """Width of the window, half of it on each side (a decoder has the left half); a list: one a layer."""
+    dilation: PositiveInt | tuple[PositiveInt, ...] = 1
+    """Only every n-th key of a window n times as wide; a list: one a layer."""
+    global_positions: tuple[int, ...] = ()
+    """Positions that see everything and are seen by everything; 0 is the first."""
+    global_tokens: tuple[str, ...] = ()
+    """Tokens that are global wherever they stand, as they are written in the vocabulary."""
+
+    @field_validator("window")
+    @classmethod
+    def _even(cls, window: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        odd = [width for width in ([window] if isinstance(window, int) else window) if width % 2]
+        if odd:
+            raise ValueError(f"a window of {odd[0]} has no two halves; use {odd[0] - 1 or 2} or {odd[0] + 1}")
+        return window
+
+    @field_validator("global_positions")
+    @classmethod
+    def _from_the_start(cls, positions: tuple[int, ...]) -> tuple[int, ...]:
+        if any(position < 0 for position in positions):
+            raise ValueError("positions count from 0, the first token; mark the last one by its text in global_tokens")
+        return positions
+
+    @property
+    def causal(self) -> bool:
+        return not (self.global_positions or self.global_tokens)
+
+    def problem(self, num_heads: int, num_layers: int) -> str | None:
+        for name, value in (("window", self.window), ("dilation", self.dilation)):
+            if isinstance(value, tuple) and len(value) != num_layers:
+                return f"{name} has {len(value)} numbers for {num_layers} layers of their own; give one, or one a layer"
+        return None
+
+    def build(
+        self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
+    ) -> TruncatedAttention:
+        half = _at(self.window, depth) // 2
+        reach = Reach(half, half, _at(self.dilation, depth))
+        if self.causal:
+            return TruncatedAttention(d_model, num_heads, reach, dropout, positions)
+        texts = self.global_tokens
+        return LongformerAttention(d_model, num_heads, reach, dropout, positions, self.global_positions, texts)
+
+
+def _at(value: int | tuple[int, ...], depth: int) -> int:
+    return value if isinstance(value, int) else value[depth]
+
+
+class LongformerAttention(TruncatedAttention):
+    """i ∉ G: one softmax over window(i) ∪ G; i ∈ G: over everything, with W_q, W_k and W_v of their own.
+
+    G are the real tokens at `global_positions`, and those whose ids `learn_ids` found for `global_tokens`.
+    """
+
+    global_positions: Tensor
+    global_ids: Tensor
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        reach: Reach,
+        dropout: float = 0.0,
+        positions: Positions | None = None,
+        global_positions: Sequence[int] = (),
+        global_tokens: Sequence[str] = (),
+    ) -> None:
+        super().__init__(d_model, num_heads, reach, dropout, positions)
+        self.query_global, self.key_global, self.value_global = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.global_tokens = tuple(global_tokens)
+        self.register_buffer("global_positions", torch.tensor(global_positions, dtype=torch.long), persistent=False)
+        self.register_buffer("global_ids", torch.empty(0, dtype=torch.long), persistent=False)
+        self.reset_global()
+
+    def reset_global(self) -> None:
+        """The projections of the global tokens start as copies of those of the others."""
+        pairs = ((self.query_global, self.query), (self.key_global, self.key), (self.value_global, self.value))
+        for own, other in pairs:
+            own.load_state_dict(other.state_dict())
+
+    def learn_ids(self, id_of: Callable[[str], int]) -> None:
+        """Find the global tokens in a vocabulary."""
+        ids = [id_of(token) for token in self.global_tokens]
+        self.global_ids = torch.tensor(ids, dtype=torch.long, device=self.global_ids.device)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.run(x, view, self.dropout if self.training else 0.0)
+
+    def run(self, x: Tensor, view: View, dropout: float) -> Tensor:
+        """Self-attention of one sequence a row [B, n, D]."""
+        heads, told = Heads(*self.heads(x, view)), view.k_told.expand(len(x), x.shape[1])
+        chosen = _Chosen(self.is_global(view, len(x)))
+        if chosen.count == 0:
+            context = windowed_attention(self.positions, heads, self.reach, view.keep, told, dropout)
+        else:
+            keys = Everywhere(chosen.of_heads(heads.k), chosen.of_heads(heads.v), chosen.real)
+            near = ~chosen.mask if view.keep is None else view.keep & ~chosen.mask
+            shown = Shown(keys, chosen.of_rows(told))
+            context = windowed_attention(self.positions, heads, self.reach, near, told, dropout, shown)
+            context = chosen.put(context, self._see_everything(x, chosen, view, told, dropout))
+        return self.output(merge_heads(context))
+
+    def is_global(self, view: View, batch: int) -> Tensor:
+        """[B, n], True = a real token that sees everything and is seen by everything."""
+        found = torch.isin(view.k_pos, self.global_positions).expand(batch, view.k_pos.shape[-1])
+        if self.global_tokens:
+            if view.tokens is None or not len(self.global_ids):
+                raise QkvError(
+                    f"the ids of global_tokens ({', '.join(self.global_tokens)}) are not known: use learn_ids"
+                )
+            found = found | torch.isin(view.tokens, self.global_ids)
+        return found if view.keep is None else found & view.keep
+
+    def _see_everything(self, x: Tensor, chosen: "_Chosen", view: View, told: Tensor, dropout: float) -> Tensor:
+        """The context [B, H, G, E] of the global tokens, with their own projections."""
+        rows, row_pos = chosen.of_rows(x), chosen.of_rows(told)
+        q = self.positions.rotate(split_heads(self.query_global(rows), self.num_heads), row_pos)
+        k = self.positions.rotate(split_heads(self.key_global(x), self.num_heads), told)
+        v = split_heads(self.value_global(x), self.num_heads)
+        mask = None if view.keep is None else view.keep[:, None, None]
+        return attention_with_positions(self.positions, q, k, v, mask, row_pos, told, dropout)
+
+    def for_inference(self) -> ForInference:
+        return LongformerInference(self)
+
+
+class _Chosen:
+    """The positions of the mask [B, n], gathered: as many places a row as the row with the most of them needs."""
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+        self.count = int(mask.sum(1).amax()) if mask.numel() else 0
+        self.index = mask.int().argsort(dim=1, descending=True, stable=True)[:, : self.count]
+        self.real = mask.gather(1, self.index)
+        """[B, G], False for a place that a row does not need."""
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """[B, n] or [B, n, D] at the chosen positions."""
+        return x.gather(1, self.index if x.dim() == 2 else self.index[..., None].expand(-1, -1, x.shape[2]))
+
+    def of_heads(self, x: Tensor) -> Tensor:
+        """[B, H, n, E] at the chosen positions."""
+        return x.gather(2, self._for_heads(x))
+
+    def put(self, x: Tensor, chosen: Tensor) -> Tensor:
+        """`x` [B, H, n, E] with [B, H, G, E] at the chosen positions."""
+        mine = chosen.to(x.dtype).where(self.real[:, None, :, None], self.of_heads(x))
+        return x.scatter(2, self._for_heads(x), mine)
+
+    def _for_heads(self, x: Tensor) -> Tensor:
+        return self.index[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+
+
+class LongformerInference(TruncatedInference):
+    """A whole sequence at once: global tokens stand in an encoder."""
+
+    def __init__(self, module: LongformerAttention) -> None:
+        super().__init__(module)
+        self.run = module.run
+
+    def __call__(self, x: Tensor, view: View) -> Tensor:
+        return self.run(x, view, 0.0)

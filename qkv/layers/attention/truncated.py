@@ -1,0 +1,89 @@
+"""Restricted self-attention (section 4 of the paper): a query sees keys at a given distance on either side."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
+from qkv.kernels.window import Reach
+from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions
+from qkv.layers.attention.inference import InferenceAttention
+from qkv.layers.attention.windowed import Heads, windowed_attention
+from qkv.layers.positions.attention import attention_with_positions
+from qkv.layers.positions.base import Positions
+from qkv.layers.view import View
+
+
+class WindowConfig(AttentionConfig):
+    """What the kinds with a window have in common."""
+
+    hint: ClassVar[str] = "a window needs queries and keys of one sequence; use full there"
+
+    @property
+    def cross(self) -> bool:
+        return False
+
+
+@attentions.register
+class TruncatedConfig(WindowConfig):
+    """Keys up to a distance on either side; time and memory grow with the length, not with its square."""
+
+    kind: Literal["truncated"] = "truncated"
+    left: int = Field(ge=0)
+    """Keys before a query that it sees."""
+    right: int | None = Field(default=None, ge=0)
+    """Keys behind a query that it sees; a decoder sees none. Default: as many as on the left."""
+    dilation: int = Field(default=1, ge=1)
+    """Only every n-th key of a window n times as wide."""
+
+    def build(
+        self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
+    ) -> "TruncatedAttention":
+        reach = Reach(self.left, self.left if self.right is None else self.right, self.dilation)
+        return TruncatedAttention(d_model, num_heads, reach, dropout, positions)
+
+
+class TruncatedAttention(Attention):
+    """head_h = softmax over -left ≤ t ≤ right of the keys i + t dilation; in a causal view, right is 0."""
+
+    def __init__(
+        self, d_model: int, num_heads: int, reach: Reach, dropout: float = 0.0, positions: Positions | None = None
+    ) -> None:
+        super().__init__(d_model, num_heads, dropout, positions)
+        self.reach = reach
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+        if view.q_pos is view.k_pos and view.predicate in (None, causal):
+            heads, reach = Heads(q, k, v), self.reach_in(view)
+            return windowed_attention(self.positions, heads, reach, view.keep, view.k_told, dropout)
+        # A few queries over a longer past, or another pattern beside the window.
+        seen = self.predicate if view.predicate is None else both(self.predicate, view.predicate)
+        mask = build_mask(seen, view.q_pos, view.k_pos, view.keep)
+        return attention_with_positions(self.positions, q, k, v, mask, view.q_told, view.k_told, dropout)
+
+    @property
+    def predicate(self) -> Predicate:
+        """The definition: who may attend to whom."""
+        left, right, dilation = self.reach
+        return both(within(left * dilation, right * dilation), dilated(dilation))
+
+    def reach_in(self, view: View) -> Reach:
+        """Without the future, where a view has none."""
+        return self.reach._replace(right=0) if view.predicate is causal else self.reach
+
+    def for_inference(self) -> ForInference:
+        return TruncatedInference(self)
+
+
+class TruncatedInference(InferenceAttention):
+    """A step reads only the keys of its window, wherever the cache ends."""
+
+    def __init__(self, module: TruncatedAttention) -> None:
+        super().__init__(module)
+        self.reach = module.reach
+
+    def visible(self, past: Tensor, pos: Tensor) -> tuple[Tensor, Tensor]:
+        last, step = past.shape[3] - 1, self.reach.dilation
+        first = last - min(self.reach.left, last // step) * step
+        return past[:, :, :, first::step], pos[first::step]

@@ -1,0 +1,71 @@
+"""A whole draft from the source alone: CTC on what the model's own encoder has read."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from qkv.layers.attention.multi_head import MultiHeadAttention
+from qkv.layers.feed_forward import FeedForward
+from qkv.layers.positions.sinusoidal import Sinusoidal
+from qkv.layers.residual.pre import PreNorm
+from qkv.layers.view import View
+from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
+from qkv.models.encoder import EncoderLayer
+from qkv.shapes import SrcKeep
+
+
+@draft_heads.register
+class SourceConfig(DraftHeadConfig):
+    """A few layers on the upsampled memory, one pass a sentence: equal neighbours and blanks collapse to the draft."""
+
+    kind: Literal["source"] = "source"
+    layers: int = Field(default=1, ge=0)
+    """Self-attention layers of its own."""
+    upsample: int = Field(default=2, ge=1)
+    """Positions for each source token, END counted; a target that does not fit is left out of training, counted."""
+    d_ff: int | None = Field(default=None, ge=1)
+    """Inner width of its feed-forward networks; null: that of the model."""
+
+    def build(self, d_model: int, num_heads: int, d_ff: int, dropout: float) -> "SourceHead":
+        return SourceHead(self.layers, self.upsample, d_model, num_heads, self.d_ff or d_ff, dropout)
+
+
+class SourceHead(DraftHead):
+    """x_(u s + i) = memory_s U_i + PE, layers, norm: vectors for the model's own output head and one more for blank."""
+
+    def __init__(
+        self, layers: int, upsample: int, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.upsample = upsample
+        self.positions = Sinusoidal(d_model)
+        self.spread = nn.Linear(d_model, upsample * d_model)
+        nn.init.xavier_uniform_(self.spread.weight)
+        nn.init.zeros_(self.spread.bias)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                MultiHeadAttention(d_model, num_heads),
+                FeedForward(d_model, d_ff, dropout),
+                [PreNorm(d_model, dropout), PreNorm(d_model, dropout)],
+            )
+            for _ in range(layers)
+        )
+        self.final = nn.LayerNorm(d_model)
+        self.blank = nn.Parameter(torch.zeros(1, d_model))
+
+    def forward(self, memory: Float[Tensor, "B S D"], src_keep: SrcKeep) -> Float[Tensor, "B P D"]:
+        """P = u S positions; those of the padding mean nothing."""
+        pos = torch.arange(self.upsample * memory.shape[1], device=memory.device)
+        view = View(pos, pos, keep=src_keep.repeat_interleave(self.upsample, dim=1))
+        x = self.positions.embed(self.opened(memory), pos)
+        for layer in self.layers:
+            x = layer(x, view)
+        vectors: Tensor = self.final(x)
+        return vectors
+
+    def opened(self, memory: Tensor) -> Tensor:
+        """[B, S, D] -> [B, u S, D]"""
+        return self.spread(memory).unflatten(-1, (self.upsample, -1)).flatten(1, 2)

@@ -1,0 +1,108 @@
+"""Scores beside the scaled dot product, and weights that may be zero, against loops and against what defines them."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from qkv.functional.attention import masked_softmax, scaled_dot_scores
+from qkv.functional.scores import additive_scores, cosine_scores
+from qkv.functional.weighing import entmax, sparsemax
+from qkv.kernels import additive
+from qkv.layers.attention.scores import Additive, Cosine, Dot, Score
+
+
+def draw(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, dtype=torch.float64, generator=generator, requires_grad=True)
+
+
+def test_additive_is_a_loop_over_pairs() -> None:
+    q, k, v = draw(2, 3, 4, 5).detach(), draw(2, 3, 6, 5).detach(), draw(3, 5).detach()
+    scores = additive_scores(q, k, v)
+    for b, h, i, j in [(0, 0, 0, 0), (1, 2, 3, 5), (0, 1, 2, 4)]:
+        wanted = sum(float(v[h, e]) * math.tanh(float(q[b, h, i, e] + k[b, h, j, e])) for e in range(5))
+        assert float(scores[b, h, i, j]) == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("block", [1, 90, 1 << 20])
+def test_blocked_additive_equals_its_twin(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(additive, "BLOCK", block)
+    leaves = draw(2, 3, 7, 5), draw(2, 3, 4, 5), draw(3, 5)
+    fast, slow = additive.additive_scores(*leaves), additive_scores(*leaves)
+    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12)
+    upstream = torch.randn_like(slow)
+    found, wanted = (torch.autograd.grad(scores, leaves, upstream) for scores in (fast, slow))
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_cosine_ignores_lengths_and_lies_within_its_scale() -> None:
+    q, k, scale = draw(2, 3, 4, 5), draw(2, 3, 6, 5), torch.tensor([1.0, 2.0, 7.0]).double()
+    scores = cosine_scores(q, k, scale)
+    torch.testing.assert_close(cosine_scores(5 * q, 0.1 * k, scale), scores)
+    assert bool((scores.abs() <= scale[:, None, None] + 1e-12).all())
+    torch.testing.assert_close(cosine_scores(q, q, scale).diagonal(dim1=2, dim2=3), scale[:, None].expand(2, 3, 4))
+
+
+def test_modules_of_scores_equal_their_equations() -> None:
+    q, k = draw(2, 3, 4, 5), draw(2, 3, 6, 5)
+    cosine, added = Cosine(3).double(), Additive(3, 5).double()
+    pairs = [
+        (Score(), scaled_dot_scores(q, k)),
+        (Dot(), q @ k.transpose(2, 3)),
+        (cosine, cosine_scores(q, k, cosine.log_scale.exp())),
+        (added, additive_scores(q, k, added.v)),
+    ]
+    for module, wanted in pairs:
+        torch.testing.assert_close(module(module.queries(q), module.keys(k)), wanted, rtol=0, atol=1e-10)
+
+
+MASK = torch.rand(2, 1, 4, 9, generator=torch.Generator().manual_seed(3)) < 0.6
+MASK[0, 0, 1] = False
+
+
+def threshold_by_bisection(z: Tensor, power: float) -> Tensor:
+    """The τ with Σ max(0, z - τ)^power = 1, found without sorting."""
+    low, high = z.amax(-1, keepdim=True) - 1, z.amax(-1, keepdim=True)
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = (z - middle).clamp_min(0).pow(power).sum(-1, keepdim=True) > 1
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    return low
+
+
+@pytest.mark.parametrize(("weigh", "power", "factor"), [(sparsemax, 1, 1.0), (entmax, 2, 0.5)])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_sparse_weights_solve_their_equation(
+    weigh: object, power: float, factor: float, masked: bool, spread: float
+) -> None:
+    assert callable(weigh)
+    scores = spread * draw(2, 3, 4, 9).detach()
+    mask = MASK if masked else None
+    weights = weigh(scores, mask)
+    z = factor * (scores if mask is None else scores.masked_fill(~mask, -1e9))
+    wanted = (z - threshold_by_bisection(z, power)).clamp_min(0).pow(power)
+    rows = torch.ones(2, 1, 4, dtype=torch.bool) if mask is None else mask.any(-1)
+    torch.testing.assert_close(weights, wanted * rows[..., None], rtol=0, atol=1e-9)
+    torch.testing.assert_close(weights.sum(-1), rows.expand(2, 3, 4).double())
+    if mask is not None:
+        assert not weights[~mask.expand_as(weights)].any()
+
+
+@pytest.mark.parametrize("weigh", [sparsemax, entmax])
+def test_sparse_weights_have_the_right_gradient(weigh: object) -> None:
+    assert callable(weigh)
+    scores = 2 * draw(2, 1, 4, 9)
+    assert torch.autograd.gradcheck(lambda s: weigh(s, MASK), (scores,))
+    assert torch.autograd.gradcheck(lambda s: weigh(s, None), (scores,))
+    (gradient,) = torch.autograd.grad(weigh(scores, MASK).square().sum(), scores)
+    assert not gradient[0, 0, 1].any()
+
+
+def test_entmax_is_sparser_than_softmax_and_denser_than_sparsemax() -> None:
+    scores = 2 * draw(2, 3, 40, 30).detach()
+    softmax, middle, sparse = ((w(scores, None) > 0).double().mean() for w in (masked_softmax, entmax, sparsemax))
+    assert 1 == softmax > middle > 1.2 * sparse

@@ -1,0 +1,82 @@
+"""One setting for every form of attention, and the dense definition of each."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.functional.attention import attention_weights, merge_heads, split_heads
+from qkv.functional.longformer import Projected, longformer
+from qkv.functional.masks import both, build_mask
+from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention
+from qkv.layers.attention.scores import scores
+from qkv.layers.attention.weighings import weighings
+from qkv.layers.view import View
+
+Setting = dict[str, Any]
+SCORES: list[Setting] = [{"kind": "full", "score": kind} for kind in scores.names() if kind != "scaled_dot"]
+WEIGHINGS: list[Setting] = [{"kind": "full", "weigh": kind} for kind in weighings.names() if kind != "softmax"]
+FULL: list[Setting] = [
+    {"kind": "full"},
+    *SCORES,
+    *WEIGHINGS,
+    {"kind": "full", "score": "additive", "weigh": "entmax", "kv_heads": 2},
+    {"kind": "full", "kv_heads": 1},
+    {"kind": "full", "kv_heads": 2},
+]
+WINDOWS: list[Setting] = [
+    {"kind": "truncated", "left": 3},
+    {"kind": "truncated", "left": 2, "right": 0, "dilation": 3},
+    {"kind": "longformer", "window": [2, 6], "dilation": [2, 1]},
+]
+GLOBAL: list[Setting] = [
+    {"kind": "longformer", "window": 2, "global_positions": [0]},
+    {"kind": "longformer", "window": 4, "dilation": 2, "global_positions": [1, 6]},
+]
+CROSS, CAUSAL = FULL, [*FULL, *WINDOWS]
+ENCODER = [*CAUSAL, *GLOBAL]
+
+
+def definition(module: Attention, x: Tensor, view: View) -> Tensor:
+    """The same self-attention by its equation: every score is computed, a mask says which count."""
+    if isinstance(module, LongformerAttention):
+        return _longformer(module, x, view)
+    heads = module.heads(x, view)
+    q, k, v = heads[0], *(part.repeat_interleave(module.num_heads // module.kv_heads, 1) for part in heads[1:])
+    if isinstance(module, TruncatedAttention):
+        seen = module.predicate if view.predicate is None else both(module.predicate, view.predicate)
+        mask = build_mask(seen, view.q_pos, view.k_pos, view.keep)
+        weights = attention_weights(q, k, mask, module.positions.bias(q, view.q_told, view.k_told))
+    else:
+        assert isinstance(module, MultiHeadAttention)
+        q, k = module.score.queries(q), module.score.keys(k)
+        logits, bias = module.score(q, k), module.positions.bias(q, view.q_told, view.k_told)
+        weights = module.weigh(logits if bias is None else logits + bias, view.mask)
+    return module.output(merge_heads(_read(module, weights, v, view)))
+
+
+def _read(module: Attention, weights: Tensor, v: Tensor, view: View) -> Tensor:
+    mixed = module.positions.mix(weights, view.q_told, view.k_told)
+    return weights @ v if mixed is None else weights @ v + mixed
+
+
+def _longformer(module: LongformerAttention, x: Tensor, view: View) -> Tensor:
+    """The equation; a scheme that mixes into the context needs the weights of its two attentions."""
+    turn, told = module.positions.rotate, view.k_told
+    far_q, far_k, far_v = (
+        split_heads(linear(x), module.num_heads)
+        for linear in (module.query_global, module.key_global, module.value_global)
+    )
+    near, far = Projected(*module.heads(x, view)), Projected(turn(far_q, told), turn(far_k, told), far_v)
+    window = build_mask(module.predicate, view.q_pos, view.k_pos)
+    assert window is not None
+    keep = torch.ones(x.shape[:2], dtype=torch.bool) if view.keep is None else view.keep
+    near_bias, far_bias = (module.positions.bias(heads.queries, told, told) for heads in (near, far))
+    chosen = module.is_global(view, len(x))
+    if not module.positions.mixes:
+        return module.output(merge_heads(longformer(near, far, window, chosen, keep, near_bias, far_bias)))
+    seen = (window | chosen[:, None, None]) & keep[:, None, None]
+    near_weights = attention_weights(near.queries, near.keys, seen, near_bias)
+    far_weights = attention_weights(far.queries, far.keys, keep[:, None, None], far_bias)
+    from_near, from_far = _read(module, near_weights, near.values, view), _read(module, far_weights, far.values, view)
+    return module.output(merge_heads(from_far.where(chosen[:, None, :, None], from_near)))
