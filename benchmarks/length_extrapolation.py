@@ -31,6 +31,7 @@ from qkv.layers.positions import positions
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.progress import default_reporter
 from qkv.text import SPECIAL
@@ -85,7 +86,7 @@ def batch_of(pairs: list[tuple[str, str]]) -> Batch:
 
 def model_config(scheme: str, options: argparse.Namespace) -> ModelConfig:
     """A table of learned positions, and the room of randomised ones, are as long as the longest test needs."""
-    room = max(options.lengths) + SPARE + 2
+    room = max(*options.lengths, options.train_length) + SPARE + 2
     sizes = {"learned": {"max_length": room}, "randomised": {"room": room}, "shift": {"most": room}}
     kind, _, offset = scheme.partition("+")
     if kind == "learned" and offset == "shift":

@@ -57,3 +57,19 @@ def positions(
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
     write_atomic(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
+
+
+@app.command("attention")
+def attention(
+    model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every kind.")] = None,
+    length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("attention.svg"),
+) -> None:
+    """Draw who may attend to whom: of every kind of attention, or of the layers of a model."""
+    from qkv.decoding.model_set import ModelSet
+    from qkv.files import write_atomic
+    from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
+
+    panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
+    write_atomic(out, draw_patterns(panels, "Who attends to whom: queries run down, keys to the right"))
+    typer.echo(f"{out}: {'; '.join(panels)}", err=True)

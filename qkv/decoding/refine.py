@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, model_validator
 
 from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.refinement.base import Wanted
+from qkv.decoding.refinement.base import Generator, Wanted
 from qkv.decoding.refinement.canvas import Pass, Watch, refine
 from qkv.decoding.refinement.generators import generator_for
 from qkv.decoding.search import SearchConfig, SearchTask, searches
@@ -54,8 +54,10 @@ class RefineConfig(SearchConfig):
 
     def fill(self, model: ParallelModel, task: SearchTask, watch: Watch = lambda done: None) -> list[list[Hypothesis]]:
         """What `run` is for the others; `watch` sees every pass."""
-        self._refuse(model, task)
-        generator = generator_for(model, Wanted(self.length_factor, self.length, max(self.length_beam, self.beam)))
+        if not task.limits:
+            return []
+        generator = generator_for(model, Wanted(self.length_factor, self.length, self.length_beam, self.beam))
+        self._refuse(model, task, generator)
 
         def after_pass(done: Pass) -> None:
             watch(done)
@@ -86,7 +88,11 @@ class RefineConfig(SearchConfig):
             found.append(sorted(each, key=lambda one: -one.score)[: task.nbest])
         return found
 
-    def _refuse(self, model: ParallelModel, task: SearchTask) -> None:
+    def _refuse(self, model: ParallelModel, task: SearchTask, generator: Generator) -> None:
+        if self.length_beam > 1 and not generator.tries_lengths:
+            raise UsageError(f"a model of the kind {model.kind} predicts no length; leave out search.length_beam")
+        if self.beam > 1 and not generator.keeps_prefixes:
+            raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):
                 raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")

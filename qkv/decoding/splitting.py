@@ -49,6 +49,8 @@ class Splitter:
         self.longest = longest
         limits = [limit for limit in (longest, usual) if limit is not None]
         self.limit = min(limits, default=None)
+        self.space = len(tokenizer.encode("a a")) - 2 * len(tokenizer.encode("a"))
+        """Tokens of a space between two words: those of characters have one."""
 
     def fits(self, tokens: int) -> bool:
         """Whether a text of so many tokens, END included, need not be looked at."""
@@ -92,7 +94,7 @@ class Splitter:
         return [*found, Unit(unit.text[start:], unit.gap)]
 
     def _groups(self, units: Sequence[Unit]) -> list[list[Unit]]:
-        """Units that follow each other, as many as surely fit; a space between two may be a token."""
+        """Units that follow each other, as many as fit."""
         assert self.limit is not None
         groups: list[list[Unit]] = []
         filled = 0
@@ -101,7 +103,7 @@ class Splitter:
                 groups.append([])
                 filled = 0
             groups[-1].append(unit)
-            filled += tokens
+            filled += tokens - 1 + (self.space if unit.gap else 0)
         return groups
 
     def _checked(self, group: list[Unit]) -> list[list[Unit]]:

@@ -109,9 +109,9 @@ class TextDecoder:
         found: list[list[list[Hypothesis]]] = []
         done = sum(not ids for ids in prepared.ids)
         for batch in prepared.batches:
-            found.append(self.decode(prepared, batch, partial(tick, done)))
+            found.append(self.decode(prepared, batch, partial(tick, done * len(sources) // len(prepared.ids))))
             done += len(batch)
-            tick(done)
+            tick(done * len(sources) // len(prepared.ids))
         return self.finish(prepared, found)
 
     def prepare(self, sources: Sequence[Source]) -> Prepared:

@@ -77,7 +77,7 @@ class Translator:
     def reading(self) -> Reading:
         """What becomes of long texts."""
         if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
-            raise UsageError("a wanted length and parts that overlap do not go together; leave out the one or the other")
+            raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
         return Reading(self.max_src_tokens, self.split_long, self.overlap, self.models.config.longest_src)
 
     def translate(

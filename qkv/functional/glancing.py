@@ -13,7 +13,7 @@ def glance_counts(wrong: Bool[Tensor, "B T"], ratio: float) -> Int[Tensor, " B"]
 def choose_some(
     eligible: Bool[Tensor, "B T"], counts: Int[Tensor, " B"], generator: torch.Generator
 ) -> Bool[Tensor, "B T"]:
-    """`counts` of the eligible positions of each row, every set of them equally likely; all of them if they are fewer."""
+    """`counts` of the eligible positions of each row, every set of them equally likely; all if they are fewer."""
     drawn = torch.rand(eligible.shape, generator=generator, device=eligible.device).masked_fill(~eligible, 2.0)
     ranks = drawn.argsort(dim=1).argsort(dim=1)
     return eligible & (ranks < counts[:, None])

@@ -6,9 +6,11 @@ from torch import nn
 
 from qkv.config.base import Config
 from qkv.errors import UsageError
+from qkv.layers.attention import AttentionConfig, FullConfig
 from qkv.models.config import ModelConfig
 
 KINDS = ("residual", "positions", "feed_forward")
+ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 SIZES = ("preset", "d_model", "d_ff", "num_heads", "encoder_layers", "decoder_layers")
 TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout", "position_offsets")
 SHARING = ("share_embeddings", "share_layers")
@@ -23,11 +25,31 @@ def unknown_parts(config: ModelConfig, allowed: Allowed, target: str, known: Col
         value = getattr(config, part)
         if type(value) not in allowed[part]:
             reasons.append(f"{target} has no form of model.{part}.kind {value.kind}")
-    understood = {*known, *KINDS, *SIZES, *TRAINING_ONLY}
+    for place in ATTENTIONS:
+        if other := _unlike_the_paper(getattr(config, place)):
+            reasons.append(f"{target} has no form of model.{place}.{other}")
+    understood = {*known, *KINDS, *ATTENTIONS, *SIZES, *TRAINING_ONLY}
     for name, field in type(config).model_fields.items():
-        if name not in understood and getattr(config, name) != field.get_default(call_default_factory=True):
+        value, default = getattr(config, name), field.get_default(call_default_factory=True)
+        if name in understood or value == default:
+            continue
+        if getattr(value, "kind", None) != getattr(default, "kind", None):
+            reasons.append(f"{target} has no form of model.{name}.kind {value.kind}")
+        else:
             reasons.append(f"the export to {target} does not know model.{name}")
     return reasons
+
+
+def _unlike_the_paper(attention: AttentionConfig) -> str | None:
+    """What is not scaled dot-product attention to everything with as many heads of keys as of queries."""
+    plain = FullConfig()
+    if not isinstance(attention, FullConfig):
+        return f"kind {attention.kind}"
+    if attention.score != plain.score:
+        return f"score {attention.score.kind}"
+    if attention.weigh != plain.weigh:
+        return f"weigh {attention.weigh.kind}"
+    return None if attention.kv_heads is None else f"kv_heads {attention.kv_heads}"
 
 
 def norm_epsilon(model: nn.Module) -> float:

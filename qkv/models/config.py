@@ -103,6 +103,15 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _decoder_fits(self) -> "ModelConfig":
+        if self.decoder.predicts_length and not self.wiring.last_only:
+            raise ValueError(
+                f"decoder {self.decoder.kind} reads the length off the last encoder layer, not wiring "
+                f"{self.wiring.kind}; use wiring last, or decoder ctc"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _wiring_fits(self) -> "ModelConfig":
         if not (self.wiring.last_only or self.stack.exposes):
             raise ValueError(
@@ -132,7 +141,7 @@ class ModelConfig(Config):
             if self.positions.on_logits and not attention.takes_bias:
                 fit = [kind for kind in positions.names() if not positions[kind].on_logits]
                 raise ValueError(
-                    f"attention {attention.name} takes no positions that add to its logits; use {' or '.join(fit)}"
+                    f"attention {attention.kind} takes no positions that add to its logits; use {' or '.join(fit)}"
                 )
         return self
 
@@ -148,11 +157,11 @@ class ModelConfig(Config):
     @model_validator(mode="after")
     def _attentions_fit(self) -> "ModelConfig":
         if not self.decoder_attention.causal:
-            name, hint = self.decoder_attention.name, self.decoder_attention.causal_hint or self.decoder_attention.hint
-            raise ValueError(f"decoder_attention cannot be {name}: {hint}")
+            kind, hint = self.decoder_attention.kind, self.decoder_attention.causal_hint or self.decoder_attention.hint
+            raise ValueError(f"decoder_attention cannot be {kind}: {hint}")
         if not self.cross_attention.cross:
-            name, hint = self.cross_attention.name, self.cross_attention.hint
-            raise ValueError(f"cross_attention cannot be {name}: {hint}")
+            kind, hint = self.cross_attention.kind, self.cross_attention.hint
+            raise ValueError(f"cross_attention cannot be {kind}: {hint}")
         own = {"encoder": self.encoder_layers, "decoder": self.decoder_layers, "cross": self.decoder_layers}
         for side, layers in own.items():
             attention: AttentionConfig = getattr(self, f"{side}_attention")

@@ -106,7 +106,7 @@ class ParallelModel(Seq2Seq):
             x = torch.where(known[..., None], embedder.tokens(canvas), x)
         pos = torch.arange(canvas.shape[1], device=canvas.device)
         src_pos = torch.arange(source.memory.shape[1], device=canvas.device)
-        view = View(pos, pos, keep=keep, drawn=embedder.drawn(canvas))
+        view = View(pos, pos, keep=keep, tokens=canvas, drawn=embedder.drawn(canvas))
         cross_view = View(pos, src_pos, keep=source.keep)
         placed = embedder.dropout(embedder.positions.embed(x, view.q_told))
         decoded: Tensor = self.decoder(placed, view, source.memory, cross_view)
@@ -115,7 +115,7 @@ class ParallelModel(Seq2Seq):
     def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
         return self.fill(tgt_in, self.read(src, src_keep))
 
-    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep) -> Decoded:
+    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
         raise QkvError(f"a model of kind {self.kind} has no next token: it fills a canvas (read and fill)")
 
 

@@ -1,16 +1,35 @@
 """Which objective a model is trained with: its decoder decides."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from qkv.functional.smoothing import no_smoothing
 from qkv.models.decoders.base import DecoderConfig
+from qkv.models.decoders.canvas import CanvasConfig
 from qkv.models.decoders.ctc import CtcConfig
+from qkv.models.decoders.mask_predict import MaskPredictConfig
+from qkv.models.decoders.nat import NatConfig
+from qkv.objectives.canvas import Canvas
 from qkv.objectives.ctc import Ctc
+from qkv.objectives.mask_predict import MaskPredict
+from qkv.objectives.nat import Nat
 from qkv.objectives.objective import Objective
+from qkv.objectives.parts import Parts
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text.special import SpecialIds
+
+
+OBJECTIVES: dict[type[DecoderConfig], Callable[[Any, Parts], Objective]] = {
+    CanvasConfig: Canvas,
+    CtcConfig: Ctc,
+    MaskPredictConfig: MaskPredict,
+    NatConfig: Nat,
+}
+"""What each decoder that is not autoregressive is trained by."""
 
 
 def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | None:
@@ -37,6 +56,4 @@ def build_objective(
 
     size = vocab_size + decoder.own_ids
     smoothing = config.smoothing.build(size, special.pad, of_all_ids)
-    if isinstance(decoder, CtcConfig):
-        return Ctc(smoothing, no_smoothing(size), config.glancing, special)
-    raise NotImplementedError(decoder.kind)
+    return OBJECTIVES[type(decoder)](decoder, Parts(smoothing, no_smoothing(size), config.glancing, special))

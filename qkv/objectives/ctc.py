@@ -8,10 +8,10 @@ from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.smoothing import Smoothing
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
 from qkv.kernels.label_log_probs import label_log_probs, label_logits
-from qkv.models.decoders.ctc import CtcModel
+from qkv.models.decoders.ctc import CtcConfig, CtcModel
 from qkv.models.parallel import Source, open_canvas
 from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.glancing import GlancingConfig
+from qkv.objectives.parts import Parts
 from qkv.objectives.report import LossReport
 from qkv.objectives.targets import without_end
 from qkv.text.special import SpecialIds
@@ -25,26 +25,21 @@ class Ctc:
     the whole target.
     """
 
-    def __init__(
-        self, smoothing: Smoothing, plain: Smoothing, glancing: GlancingConfig | None, special: SpecialIds
-    ) -> None:
-        self.smoothing = smoothing
-        self.plain = plain
-        self.glancing = glancing
-        self.special = special
+    def __init__(self, decoder: CtcConfig, parts: Parts) -> None:
+        self.parts = parts
 
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, CtcModel)
-        pairs = _Pairs(model, batch, self.special)
+        pairs, glancing = _Pairs(model, batch, self.parts.special), self.parts.glancing
         canvas = open_canvas(pairs.path_lengths)
-        if self.glancing:
-            canvas = pairs.glance(canvas, self.glancing.ratio_at(update))
-        return pairs.loss(canvas, self.smoothing)
+        if glancing:
+            canvas = pairs.glance(canvas, glancing.ratio_at(update))
+        return pairs.loss(canvas, self.parts.smoothing)
 
     def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
         assert isinstance(model, CtcModel)
-        pairs = _Pairs(model, batch, self.special)
-        return pairs.loss(open_canvas(pairs.path_lengths), self.plain)
+        pairs = _Pairs(model, batch, self.parts.special)
+        return pairs.loss(open_canvas(pairs.path_lengths), self.parts.plain)
 
 
 class _Pairs:

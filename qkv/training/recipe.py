@@ -133,8 +133,8 @@ class Recipe(Config):
         canvas = self.model.decoder.longest_canvas(self.data.max_src_tokens, self.data.max_tgt_tokens)
         if limit is not None and limit < canvas:
             raise ValueError(
-                f"model.positions.max_length ({limit}) is below the {canvas} positions that the decoder may need; raise "
-                "it, or lower data.max_src_tokens"
+                f"model.positions.max_length ({limit}) is below the {canvas} positions that the decoder may need; "
+                "raise it, or lower data.max_src_tokens"
             )
         if self.model.share_embeddings == "all" and self.text.shared is None:
             raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")

@@ -1,7 +1,6 @@
 """What a scheme of positions alone does to the scores: a heat map of queries against keys."""
 
 from collections.abc import Mapping
-from xml.sax.saxutils import escape
 
 import torch
 from torch import Tensor
@@ -9,16 +8,13 @@ from torch import Tensor
 from qkv.functional.attention import scaled_dot_scores, split_heads
 from qkv.layers.positions import Positions, positions
 from qkv.models.seq2seq import Seq2Seq
+from qkv.visual.panels import draw_panels, squares
 
 D_MODEL, HEADS = 64, 4
 """The model in which schemes that belong to none are drawn."""
 LENGTH = 32
-CELL = 5
-GAP = 24
-COLUMNS = 4
 LEVELS = 16
 LOW, MIDDLE, HIGH = (33, 102, 172), (247, 247, 247), (178, 24, 43)
-STYLE = "text{font:13px sans-serif;fill:#777}"
 
 
 @torch.no_grad()
@@ -66,18 +62,7 @@ def schemes_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
 
 def draw_positions(panels: Mapping[str, Tensor], title: str) -> str:
     """A standalone SVG: queries run down, keys to the right; red raises a score, blue lowers it, NaN is left empty."""
-    side = CELL * max(len(panel) for panel in panels.values())
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    width, height = columns * (side + GAP) + GAP, rows * (side + 2 * GAP) + GAP
-    body = []
-    for number, (name, panel) in enumerate(panels.items()):
-        row, column = divmod(number, columns)
-        x, y = GAP + column * (side + GAP), 2 * GAP + row * (side + 2 * GAP)
-        body.append(f'<g transform="translate({x} {y})"><text y="-8">{escape(name)}</text>')
-        body.append(f'<g transform="scale({CELL})">{"".join(_cells(panel))}</g></g>')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])
+    return draw_panels(panels, title, _cells)
 
 
 def _cells(panel: Tensor) -> list[str]:
@@ -87,9 +72,8 @@ def _cells(panel: Tensor) -> list[str]:
     level = (centred / (most or 1) * LEVELS).round()
     paths = []
     for value in range(-LEVELS, LEVELS + 1):
-        squares = "".join(f"M{column} {row}h1v1h-1z" for row, column in (level == value).nonzero().tolist())
-        if squares:
-            paths.append(f'<path fill="{_colour(value / LEVELS)}" d="{squares}"/>')
+        if path := squares(level == value):
+            paths.append(f'<path fill="{_colour(value / LEVELS)}" d="{path}"/>')
     return paths
 
 

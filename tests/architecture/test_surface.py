@@ -70,6 +70,7 @@ VERBS = {
     "export": ["model", "--to", "--out", "--quantization"],
     "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
     "show beam": ["model", "text", "overrides", "--out"],
+    "show positions": ["model", "--length", "--out"],
     "tokenizer encode": ["folder", "--side"],
     "tokenizer train": ["recipe", "overrides", "--out"],
     "train": ["recipe", "overrides", "--resume"],

@@ -62,3 +62,11 @@ def test_an_export_for_ctranslate2_is_refused(models: Path, forks: Forks, scratc
     ended = forks.qkv("show", "beam", scratch / "fast", "w001", "--out", scratch / "b.svg")
     assert ended.code == 2, ended.stderr
     assert "was exported; give the model that it was made from" in ended.complaint
+
+
+def test_attention_of_every_kind_and_of_a_model(models: Path, forks: Forks, scratch: Path) -> None:
+    for arguments, panel in (((), "truncated, dilation 3"), ((models / "model",), "decoder, layer 1")):
+        ended = forks.qkv("show", "attention", *arguments, "--length", 6, "--out", scratch / "a.svg")
+        assert ended.code == 0, ended.stderr
+        assert panel in ended.stderr
+        assert panel in "".join(ElementTree.parse(scratch / "a.svg").getroot().itertext())

@@ -90,6 +90,7 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
         json.loads(line) for line in quiet(forks.qkv("translate", model, *TORCH, "--json", stdin=lines)).splitlines()
     ]
     keys = {"line", "text", "score", "tokens", "token_scores", "truncated", "src_tokens", "alternatives"}
+    keys |= {"parts", "split_at"}
     assert all(set(one) == keys for one in told)
     assert [one["line"] for one in told] == list(range(1, 61))
     arguments = ("translate", model, *TORCH, "--beam", 3, "--nbest", 3)
@@ -119,12 +120,27 @@ def test_an_output_is_one_line_whatever_is_in_it() -> None:
 
 def test_what_is_cut_is_told(model: Path, scratch: Path, forks: Forks) -> None:
     given = written(scratch / "in", b"aa\n" + b"aa ab ac ba bb\n" * 12 + b"ab\n")
-    ended = forks.qkv("translate", model, *GREEDY, "search.max_extra=50", "max_src_tokens=4", stdin=given)
+    shortened = ("search.max_extra=50", "max_src_tokens=4", "split_long=false")
+    ended = forks.qkv("translate", model, *GREEDY, *shortened, stdin=given)
     assert quiet(ended).count("\n") == 14
     assert "standard input:2: too long: only its first 3 tokens were translated" in ended.stderr
     assert ended.stderr.count("too long") == 10
     assert "12 lines in all were cut" in ended.stderr
     assert "standard input:1:" not in ended.stderr
+
+
+def test_what_is_split_is_told(model: Path, scratch: Path, forks: Forks) -> None:
+    given = written(scratch / "in", b"aa\n" + b"aa ab ac ba bb\n" * 12 + b"ab\n")
+    arguments = ("translate", model, *GREEDY, "search.max_extra=50", "max_src_tokens=4")
+    ended = forks.qkv(*arguments, stdin=given)
+    assert quiet(ended).count("\n") == 14
+    assert "standard input:2: too long: its 5 tokens were translated in 2 parts, split at spaces\n" in ended.stderr
+    assert ended.stderr.count("too long") == 10
+    assert "12 lines in all were translated in parts" in ended.stderr
+    assert "standard input:1:" not in ended.stderr
+    told = [json.loads(line) for line in quiet(forks.qkv(*arguments, "--json", stdin=given)).splitlines()]
+    assert [(one["parts"], one["split_at"]) for one in told] == [(1, None), *[(2, "word")] * 12, (1, None)]
+    assert not any(one["truncated"] for one in told)
 
 
 def test_settings_that_are_wrong(model: Path, forks: Forks) -> None:

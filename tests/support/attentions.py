@@ -36,6 +36,16 @@ GLOBAL: list[Setting] = [
 CROSS, CAUSAL = FULL, [*FULL, *WINDOWS]
 ENCODER = [*CAUSAL, *GLOBAL]
 
+UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
+    ({"kind": "truncated", "left": 4}, "kind truncated"),
+    ({"kind": "longformer", "window": 4}, "kind longformer"),
+    ({"kind": "lsh"}, "kind lsh"),
+    ({"kind": "full", "score": "additive"}, "score additive"),
+    ({"kind": "full", "weigh": "entmax"}, "weigh entmax"),
+    ({"kind": "full", "kv_heads": 1}, "kv_heads 1"),
+]
+"""Settings that no other program has, and what an export calls them."""
+
 
 def definition(module: Attention, x: Tensor, view: View) -> Tensor:
     """The same self-attention by its equation: every score is computed, a mask says which count."""

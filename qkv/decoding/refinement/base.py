@@ -8,7 +8,7 @@ from torch import Tensor
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.canvas import Pass
 from qkv.decoding.search import Limits
-from qkv.models.parallel import ParallelModel, Source
+from qkv.models.parallel import Source
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
@@ -20,8 +20,10 @@ class Wanted:
     """Times what the model would write by itself."""
     length: int | None
     """Exactly so many."""
-    beam: int
-    """Lengths, or prefixes, that are tried."""
+    length_beam: int = 1
+    """Lengths that are tried."""
+    beam: int = 1
+    """Prefixes that are kept."""
 
     @property
     def plain(self) -> bool:
@@ -31,7 +33,7 @@ class Wanted:
         """The length in place of the `natural` one."""
         if self.length is not None:
             return self.length
-        return min(max(1, round(self.factor * natural)), limits.max_length)
+        return max(1, min(round(self.factor * natural), limits.max_length))
 
 
 class Generator:
@@ -46,6 +48,11 @@ class Generator:
     ask: int | None = None
     """A token whose log p it wants to know at each position."""
 
+    tries_lengths = False
+    """Whether a beam of lengths means something to it."""
+    keeps_prefixes = False
+    """Whether a beam of prefixes means something to it."""
+
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""
         raise NotImplementedError
@@ -53,9 +60,6 @@ class Generator:
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         """What one canvas says, best first."""
         raise NotImplementedError
-
-
-Readers = dict[type[ParallelModel], type[Generator]]
 
 
 def cut(tokens: list[int], scores: list[float], score: float, limits: Limits) -> Hypothesis:

@@ -22,6 +22,8 @@ up to that of the canvas can be reached."""
 class CtcGenerator(Generator):
     """The score is log p of the best path; with a beam, of all paths to the output that the beam saw."""
 
+    keeps_prefixes = True
+
     def __init__(self, model: CtcModel, wanted: Wanted) -> None:
         self.model = model
         self.wanted = wanted

@@ -1,12 +1,25 @@
 """Which generator a model is decoded by."""
 
+from collections.abc import Callable
+from typing import Any
+
 from qkv.decoding.refinement.base import Generator, Wanted
 from qkv.decoding.refinement.ctc import CtcGenerator
+from qkv.decoding.refinement.long_canvas import CanvasGenerator
+from qkv.decoding.refinement.nat import MaskPredictGenerator, NatGenerator
+from qkv.models.decoders.canvas import CanvasModel
 from qkv.models.decoders.ctc import CtcModel
+from qkv.models.decoders.mask_predict import MaskPredictModel
+from qkv.models.decoders.nat import NatModel
 from qkv.models.parallel import ParallelModel
+
+GENERATORS: dict[type[ParallelModel], Callable[[Any, Wanted], Generator]] = {
+    CanvasModel: CanvasGenerator,
+    CtcModel: CtcGenerator,
+    MaskPredictModel: MaskPredictGenerator,
+    NatModel: NatGenerator,
+}
 
 
 def generator_for(model: ParallelModel, wanted: Wanted) -> Generator:
-    if isinstance(model, CtcModel):
-        return CtcGenerator(model, wanted)
-    raise NotImplementedError(model.kind)
+    return GENERATORS[type(model)](model, wanted)

@@ -57,10 +57,7 @@ class AttentionConfig(Config):
     takes_bias: ClassVar[bool] = True
     """Whether a position scheme may add to its logits."""
 
-    @property
-    def name(self) -> str:
-        """Its kind, for people."""
-        return str(type(self).model_fields["kind"].default)
+    kind: str
 
     @property
     def causal(self) -> bool:

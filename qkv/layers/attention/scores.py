@@ -15,6 +15,8 @@ from qkv.kernels.additive import additive_scores
 class ScoreConfig(Config):
     """How well a key answers a query."""
 
+    kind: str
+
     def build(self, num_heads: int, head_width: int) -> "Score":
         raise NotImplementedError
 

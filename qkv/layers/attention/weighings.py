@@ -16,6 +16,8 @@ Weigh = Callable[[Tensor, Tensor | None], Tensor]
 class WeighConfig(Config):
     """How scores become weights."""
 
+    kind: str
+
     @property
     def function(self) -> Weigh:
         raise NotImplementedError

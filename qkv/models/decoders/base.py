@@ -27,6 +27,11 @@ class DecoderConfig(Config):
         """Whether objective.glancing works with it."""
         return False
 
+    @property
+    def predicts_length(self) -> bool:
+        """Whether it reads the length of the output off the encoder's last states."""
+        return False
+
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         """Positions that the decoder may need in training for pairs up to these lengths, END included."""
         return tgt_tokens

@@ -67,9 +67,8 @@ class CtcModel(ParallelModel):
     @property
     def src_limit(self) -> int | None:
         """Its canvas must fit, too."""
-        limits = [super().src_limit, self.tgt_embedder.positions.max_length]
-        known = [limit for limit in limits if limit is not None]
-        return min(known[0], int(known[-1] / self.upsample)) if known else None
+        reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
+        return reads if reads is None or writes is None else min(reads, int(writes / self.upsample))
 
     def path_lengths(self, src_lengths: Tensor) -> Tensor:
         """ceil(s |X|) for sources of these lengths [B], END included."""

@@ -43,7 +43,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_of_that_length() -> None:
         ((best,),) = search.run(TableSteps(table), task)
         possible = [one for one in every_output(table, tuple(source), 8, 4) if one.ended and 2 <= len(one.tokens) <= 3]
         wanted = max(possible, key=lambda one: sum(one.token_scores) / len(one.token_scores))
-        assert best.tokens == wanted.tokens
+        assert tuple(best.tokens) == wanted.tokens
         assert best.score == pytest.approx(sum(wanted.token_scores) / len(wanted.token_scores))
 
 

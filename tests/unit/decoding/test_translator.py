@@ -58,9 +58,9 @@ def test_only_unknown_words() -> None:
     assert found[0].src_tokens == ["<unk>", "<unk>", "<unk>", "</s>"]
 
 
-def test_a_source_that_is_too_long_is_cut_and_says_so() -> None:
+def test_a_source_that_shall_not_be_split_is_cut_and_says_so() -> None:
     long, short = " ".join(WORDS), " ".join(WORDS[:4])
-    found = torch_translator(max_src_tokens=5).translate([long, short, WORDS[0]])
+    found = torch_translator(max_src_tokens=5, split_long=False).translate([long, short, WORDS[0]])
     assert [one.src_cut for one in found] == [True, False, False]
     assert found[0].truncated
     assert found[0].src_tokens == found[1].src_tokens == [*WORDS[:4], "</s>"]
@@ -70,18 +70,20 @@ def test_a_source_that_is_too_long_is_cut_and_says_so() -> None:
 def test_learned_positions_are_a_limit() -> None:
     model = speaker(positions={"kind": "learned", "max_length": 6})
     found = torch_translator(model, max_src_tokens=None, search=GreedyConfig()).translate([" ".join(WORDS), "aa"])
-    assert [one.src_cut for one in found] == [True, False]
-    assert len(found[0].src_tokens) == 6
-    assert all(len(one.tokens) <= 6 for one in found)
+    assert [one.parts for one in found] == [2, 1]
+    assert found[0].src_tokens == [*WORDS[:5], "</s>", *WORDS[5:], "</s>"]
+    assert all(len(one.tokens) <= 6 * one.parts for one in found)
 
 
 def test_ten_thousand_tokens() -> None:
-    """By default the first 1,024 are read; without a limit all of them are."""
+    """By default in parts of 1,024; without a limit all of them at once."""
     text = " ".join(random.Random(0).choices(WORDS, k=10_000))
     search = GreedyConfig(max_length=3)
-    cut, whole = (torch_translator(max_src_tokens=limit, search=search).translate([text])[0] for limit in (1024, None))
-    assert (len(cut.src_tokens), cut.src_cut) == (1024, True)
-    assert (len(whole.src_tokens), whole.src_cut) == (10_001, False)
+    parts, whole = (torch_translator(max_src_tokens=each, search=search).translate([text])[0] for each in (1024, None))
+    assert (len(parts.src_tokens), parts.parts, parts.split_at) == (10_010, 10, "word")
+    assert (len(whole.src_tokens), whole.parts, whole.split_at) == (10_001, 1, None)
+    assert not parts.src_cut
+    assert not whole.src_cut
 
 
 def test_nbest_alternatives_and_alignment() -> None:

@@ -20,6 +20,7 @@ from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.weights import named_weights
 from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
+from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import decided_model, padded_ids, random_sources
 
 KINDS: list[dict[str, Any]] = [
@@ -186,6 +187,14 @@ def test_positions_that_have_no_form_there_are_refused_by_name(kind: str) -> Non
     assert reasons_against(config_of(ModelConfig(positions={"kind": kind}))) == (
         [] if kind in ("sinusoidal", "learned") else [reason]
     )
+
+
+@pytest.mark.parametrize(("setting", "name"), UNLIKE_THE_PAPER, ids=str)
+def test_attention_that_has_no_form_there_is_refused_by_name(setting: dict[str, Any], name: str) -> None:
+    places = ["encoder_attention", "decoder_attention", "cross_attention"]
+    for place in places if setting["kind"] == "full" else places[:1]:
+        reason = f"CTranslate2 has no form of model.{place}.{name}"
+        assert reasons_against(config_of(ModelConfig(**{place: setting}))) == [reason]
 
 
 def test_random_positions_of_training_do_not_matter_to_an_export() -> None:

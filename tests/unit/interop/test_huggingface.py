@@ -31,6 +31,7 @@ from qkv.text import (
     TokenizerConfig,
     WhitespaceConfig,
 )
+from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import TIE, decided_model, padded_ids, random_sources, score_by_model
 
 KINDS: list[dict[str, Any]] = [
@@ -158,6 +159,10 @@ def test_files_and_weights(tmp_path: Path) -> None:
             if kind != "sinusoidal"
         ),
         ({"feed_forward": {"kind": "swiglu"}}, "Hugging Face has no form of model.feed_forward.kind swiglu"),
+        *(
+            ({"encoder_attention": setting}, f"Hugging Face has no form of model.encoder_attention.{name}")
+            for setting, name in UNLIKE_THE_PAPER
+        ),
         ({"d_model": 15, "num_heads": 3}, "model.d_model 15 is odd"),
     ],
     ids=str,

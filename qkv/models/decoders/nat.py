@@ -1,0 +1,64 @@
+"""The first non-autoregressive Transformer (Gu et al. 2018): predict the length, then all tokens at once."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from qkv.functional.copying import uniform_copy
+from qkv.models.decoder import Decoder
+from qkv.models.decoders.base import DecoderConfig, decoders
+from qkv.models.encoder import Encoder
+from qkv.models.head import LinearHead
+from qkv.models.length_predictor import LengthPredictor
+from qkv.models.parallel import CopiedSource, LearnedQuery, Opening, ParallelModel
+from qkv.models.seq2seq import Embedder, Seq2Seq
+
+Inputs = Literal["copy", "queries"]
+
+
+def opening(inputs: Inputs, d_model: int) -> Opening:
+    """copy: the source, stretched evenly over the canvas. queries: one learned vector, told apart by its position."""
+    return CopiedSource(uniform_copy, with_end=False) if inputs == "copy" else LearnedQuery(d_model)
+
+
+@decoders.register
+class NatConfig(DecoderConfig):
+    """All tokens at once on a canvas whose length is predicted from the source."""
+
+    kind: Literal["nat"] = "nat"
+    inputs: Inputs = "copy"
+    """What the decoder reads: source embeddings, copied evenly, or learned queries."""
+    length_weight: float = Field(default=0.1, ge=0)
+    """How much the cross-entropy of the length counts beside that of the tokens."""
+
+    @property
+    def glances(self) -> bool:
+        return True
+
+    @property
+    def predicts_length(self) -> bool:
+        return True
+
+    def build(
+        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
+    ) -> Seq2Seq:
+        filling = opening(self.inputs, head.weight.shape[1])
+        return NatModel(src_embedder, tgt_embedder, encoder, decoder, head, filling)
+
+
+class NatModel(ParallelModel):
+    """With a predictor of the length."""
+
+    kind = "nat"
+
+    def __init__(
+        self,
+        src_embedder: Embedder,
+        tgt_embedder: Embedder,
+        encoder: Encoder,
+        decoder: Decoder,
+        head: LinearHead,
+        opening: Opening,
+    ) -> None:
+        super().__init__(src_embedder, tgt_embedder, encoder, decoder, head, opening)
+        self.length_predictor = LengthPredictor(head.weight.shape[1])

@@ -1,0 +1,46 @@
+"""Emit long and cut: the target, END, and END again up to the end of the canvas."""
+
+import torch
+
+from qkv.data.batch import Batch
+from qkv.functional.smoothing import Smoothing
+from qkv.models.decoders.canvas import CanvasConfig, CanvasModel
+from qkv.models.parallel import open_canvas
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.parts import Parts
+from qkv.objectives.report import LossReport
+from qkv.objectives.targets import without_end
+
+
+class Canvas:
+    """Σ of the cross-entropy of Y and its END + `tail` · Σ of that of every END behind it.
+
+    A target that is longer than its canvas is cut and counted.
+    """
+
+    def __init__(self, decoder: CanvasConfig, parts: Parts) -> None:
+        self.decoder = decoder
+        self.parts = parts
+
+    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        return self._loss(model, batch, self.parts.smoothing, self.decoder.tail)
+
+    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+        return self._loss(model, batch, self.parts.plain, 0.0)
+
+    def _loss(self, model: Seq2Seq, batch: Batch, smoothing: Smoothing, tail: float) -> LossReport:
+        assert isinstance(model, CanvasModel)
+        source = model.read(batch.src, batch.src_keep)
+        targets, lengths = without_end(batch, self.parts.special.pad)
+        sizes = model.canvas_lengths(source.lengths)
+        canvas = open_canvas(sizes)
+        at = torch.arange(canvas.shape[1], device=canvas.device)
+        labels = torch.full_like(canvas, self.parts.special.eos)
+        width = min(labels.shape[1], targets.shape[1])
+        labels[:, :width] = targets[:, :width]
+        labels = labels.masked_fill(at >= lengths[:, None], self.parts.special.eos)
+        weights = torch.where(at <= lengths[:, None], 1.0, tail) * (at < sizes[:, None])
+        counts = weights > 0
+        decoded = model.fill(canvas, source)[counts]
+        loss, nll = model.head.loss(decoded, labels[counts], weights[counts], smoothing)
+        return LossReport(loss, float(nll), float(weights.sum()), int((lengths > sizes).sum()))

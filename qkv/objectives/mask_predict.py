@@ -1,0 +1,41 @@
+"""Masked tokens from the source and from the tokens that are not masked."""
+
+import torch
+from torch import Tensor
+
+from qkv.data.batch import Batch
+from qkv.functional.glancing import choose_some
+from qkv.models.decoders.mask_predict import MaskPredictConfig
+from qkv.models.decoders.nat import NatModel
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.nat import LengthPairs
+from qkv.objectives.parts import Parts
+from qkv.objectives.report import LossReport
+
+
+class MaskPredict:
+    """u ~ U{1 .. |Y|} tokens of each target are masked, and only they carry a loss."""
+
+    def __init__(self, decoder: MaskPredictConfig, parts: Parts) -> None:
+        self.decoder = decoder
+        self.parts = parts
+
+    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        assert isinstance(model, NatModel)
+        pairs = LengthPairs(model, batch, self.parts)
+        masked = choose_some(pairs.inside, how_many(pairs.lengths), torch.default_generator)
+        canvas = torch.where(masked, pairs.open, pairs.targets)
+        return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
+
+    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+        """Every other token is masked, from the first on: half of them, and nothing random."""
+        assert isinstance(model, NatModel)
+        pairs = LengthPairs(model, batch, self.parts)
+        every_other = torch.arange(pairs.targets.shape[1], device=pairs.targets.device) % 2 == 0
+        canvas = torch.where(every_other, pairs.open, pairs.targets)
+        return pairs.loss(canvas, self.parts.plain, self.decoder.length_weight)
+
+
+def how_many(lengths: Tensor) -> Tensor:
+    """u ~ U{1 .. |Y|} for each length."""
+    return (torch.rand(lengths.shape, device=lengths.device) * lengths).floor().long() + 1

@@ -1,0 +1,73 @@
+"""The length, and all tokens at once; with glancing, part of the target may be seen."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from qkv.data.batch import Batch
+from qkv.functional.glancing import choose_some, glance_counts
+from qkv.functional.smoothing import Smoothing
+from qkv.kernels.label_log_probs import label_logits
+from qkv.models.decoders.nat import NatConfig, NatModel
+from qkv.models.length_predictor import length_classes
+from qkv.models.parallel import Source, open_canvas
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.parts import Parts
+from qkv.objectives.report import LossReport
+from qkv.objectives.targets import without_end
+
+
+class LengthPairs:
+    """The pairs of a batch, their sources read by a model that predicts lengths."""
+
+    def __init__(self, model: NatModel, batch: Batch, parts: Parts) -> None:
+        self.model = model
+        self.special = parts.special
+        self.source: Source = model.read(batch.src, batch.src_keep)
+        self.targets, self.lengths = without_end(batch, parts.special.pad)
+        self.inside = torch.arange(self.targets.shape[1], device=self.targets.device) < self.lengths[:, None]
+        # An empty target has a canvas, too; its one position counts nowhere.
+        self.open = open_canvas(self.lengths.clamp(min=1))
+
+    def loss(self, canvas: Tensor, smoothing: Smoothing, length_weight: float) -> LossReport:
+        """Σ over open positions of the cross-entropy + w · Σ over pairs of |Y| times that of the length.
+
+        So the mean over tokens of the first and the mean over tokens of the second stand side by side, however an
+        update is cut into batches.
+        """
+        counts = self.inside & (canvas == self.special.mask)
+        decoded = self.model.fill(canvas, self.source)[counts]
+        ones = torch.ones(len(decoded), device=decoded.device)
+        loss, nll = self.model.head.loss(decoded, self.targets[counts], ones, smoothing)
+        classes, clipped = length_classes(self.source.lengths, self.lengths)
+        missed = F.cross_entropy(self.model.length_predictor(self.source).float(), classes, reduction="none")
+        loss = loss + length_weight * (missed @ self.lengths.to(missed))
+        return LossReport(loss, float(nll), float(len(decoded)), int(clipped.sum()))
+
+    @torch.no_grad()
+    def glance(self, ratio: float) -> Tensor:
+        """The open canvas with some right tokens, the more the more a first pass got wrong."""
+        decoded = self.model.fill(self.open, self.source)[self.inside]
+        logits, highest = label_logits(decoded, self.model.head.weight, self.targets[self.inside][:, None])
+        wrong = torch.zeros_like(self.inside).index_put((self.inside,), logits[:, 0] < highest)
+        shown = choose_some(self.inside, glance_counts(wrong, ratio), torch.default_generator)
+        return torch.where(shown, self.targets, self.open)
+
+
+class Nat:
+    """Every token from the source alone; what glancing shows carries no loss."""
+
+    def __init__(self, decoder: NatConfig, parts: Parts) -> None:
+        self.decoder = decoder
+        self.parts = parts
+
+    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        assert isinstance(model, NatModel)
+        pairs, glancing = LengthPairs(model, batch, self.parts), self.parts.glancing
+        canvas = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
+        return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
+
+    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+        assert isinstance(model, NatModel)
+        pairs = LengthPairs(model, batch, self.parts)
+        return pairs.loss(pairs.open, self.parts.plain, self.decoder.length_weight)

@@ -1,0 +1,89 @@
+"""Who attends to whom: the pattern of each kind of attention, or of the layers of a model."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from qkv.functional.masks import Predicate, causal
+from qkv.layers.attention import (
+    Attention,
+    AttentionConfig,
+    FullConfig,
+    LongformerAttention,
+    LongformerConfig,
+    LshConfig,
+    TruncatedConfig,
+)
+from qkv.layers.view import View
+from qkv.models.seq2seq import Seq2Seq
+from qkv.visual.panels import draw_panels, squares
+
+D_MODEL, HEADS = 16, 2
+"""The size of an attention that belongs to no model."""
+LENGTH = 32
+EXAMPLES: dict[str, tuple[AttentionConfig, Predicate | None]] = {
+    "full": (FullConfig(), None),
+    "full, decoder": (FullConfig(), causal),
+    "truncated, left 4": (TruncatedConfig(left=4), None),
+    "truncated, decoder": (TruncatedConfig(left=4), causal),
+    "truncated, dilation 3": (TruncatedConfig(left=3, dilation=3), None),
+    "longformer, 2 global": (LongformerConfig(window=8, global_positions=(0, 20)), None),
+    "longformer, decoder": (LongformerConfig(window=8), causal),
+    "lsh, one round": (LshConfig(rounds=1, buckets=4, chunk=8), None),
+}
+
+
+def pattern(attention: Attention, length: int = LENGTH, predicate: Predicate | None = None) -> Tensor:
+    """[Q, K], True where output q depends on input k: the module itself is asked, by its gradient.
+
+    Where single tokens are global, one stands in the middle.
+    """
+    pos = torch.arange(length)
+    tokens = torch.full((1, length), -1)
+    if isinstance(attention, LongformerAttention) and len(attention.global_ids):
+        tokens[0, length // 2] = attention.global_ids[0]
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, length, attention.query.in_features, generator=generator, requires_grad=True)
+    # In float64, weights that are merely small do not vanish.
+    attention = attention.double().eval()
+    output = attention(x.double(), View(pos, pos, predicate, tokens=tokens))[0].sum(-1)
+    rows = [torch.autograd.grad(output[q], x, retain_graph=True)[0][0].abs().amax(-1) > 0 for q in range(length)]
+    return torch.stack(rows)
+
+
+def every_pattern(length: int = LENGTH) -> dict[str, Tensor]:
+    """One panel for each kind."""
+    panels = {}
+    for name, (config, predicate) in EXAMPLES.items():
+        torch.manual_seed(0)
+        panels[name] = pattern(config.build(D_MODEL, HEADS, 0.0, None, 0), length, predicate)
+    return panels
+
+
+def patterns_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
+    """One panel for the self-attention of each layer of a model, which is changed to float64."""
+    encoder = [layer.attention for layer in model.encoder.in_order()]
+    decoder = [layer.attention for layer in model.decoder.in_order()]
+    sides: tuple[tuple[str, list[Attention], Predicate | None], ...]
+    sides = (("encoder", encoder, None), ("decoder", decoder, causal))
+    return {
+        f"{side}, layer {number}": pattern(attention, length, predicate)
+        for side, attentions, predicate in sides
+        for number, attention in enumerate(attentions, start=1)
+    }
+
+
+def draw_patterns(panels: Mapping[str, Tensor], title: str) -> str:
+    """A standalone SVG: queries run down, keys to the right; a coloured cell is a key that the query sees."""
+    return draw_panels(panels, title, _cells)
+
+
+def _cells(panel: Tensor) -> list[str]:
+    """Itself dark, other keys lighter, the rest a pale ground."""
+    size, itself = len(panel), torch.eye(len(panel), dtype=torch.bool)
+    return [
+        f'<rect width="{size}" height="{size}" fill="#8884"/>',
+        f'<path fill="#4393c3" d="{squares(panel & ~itself)}"/>',
+        f'<path fill="#2166ac" d="{squares(panel & itself)}"/>',
+    ]

@@ -1,0 +1,59 @@
+"""Global tokens that a recipe names by their text."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from qkv.errors import QkvError, UsageError
+from qkv.layers.attention import LongformerAttention
+from qkv.layers.view import View
+from qkv.models.folder import new_model
+from qkv.models.inference import InferenceModel
+from qkv.models.seq2seq import Seq2Seq
+from tests.support.small import small_config, small_model, small_text
+
+_, TOKENIZERS = small_text()
+
+
+def model_with(tokens: list[str]) -> Seq2Seq:
+    torch.manual_seed(0)
+    setting = {"kind": "longformer", "window": 2, "global_positions": [1], "global_tokens": tokens}
+    return new_model(small_config(encoder_attention=setting, encoder_layers=1), TOKENIZERS).eval()
+
+
+def global_at(model: Seq2Seq, texts: list[str]) -> Tensor:
+    attention = model.encoder.layers[0].attention
+    assert isinstance(attention, LongformerAttention)
+    ids = torch.tensor([TOKENIZERS.src.encode(text) for text in texts])
+    pos = torch.arange(ids.shape[1])
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    keep[1, -1] = False
+    return attention.is_global(View(pos, pos, keep=keep, tokens=ids), len(texts))
+
+
+def test_they_are_found_wherever_they_stand_and_are_real() -> None:
+    found = global_at(model_with(["ca", "cb"]), ["aa ab ac ca", "cb cb ab ca"])
+    assert found.int().tolist() == [[0, 1, 0, 1], [1, 1, 0, 0]]
+
+
+def test_the_encoder_is_told_the_ids_also_without_gradients() -> None:
+    """A mark at the end changes what the first token reads, far outside of its window."""
+    ids = torch.tensor([TOKENIZERS.src.encode("aa ab " + "ac " * 10 + last) for last in ("ca", "cb")])
+    keep = torch.ones_like(ids, dtype=torch.bool)
+    with torch.no_grad():
+        for tokens, changes in (["ca", "cb"], True), (["bb"], False):
+            model = model_with(tokens)
+            memory = model.encode(ids, keep)
+            torch.testing.assert_close(InferenceModel(model).encode(ids, keep), memory)
+            assert torch.allclose(memory[0, 4], memory[1, 4], atol=1e-6) is not changes
+
+
+def test_a_token_that_the_vocabulary_lacks_is_named() -> None:
+    with pytest.raises(UsageError, match="global_tokens: 'zz' is not a token of the source"):
+        model_with(["zz"])
+
+
+def test_a_model_that_was_never_told_the_ids_says_so() -> None:
+    model = small_model(encoder_attention={"kind": "longformer", "window": 2, "global_tokens": ["aa"]})
+    with pytest.raises(QkvError, match=r"ids of global_tokens \(aa\) are not known"):
+        model.encode(torch.tensor([[5, 6]]), torch.ones(1, 2, dtype=torch.bool))
