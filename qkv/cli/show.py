@@ -13,6 +13,15 @@ def _pictures() -> None:
     """Keeps `beam` a word of its own while it is the only picture."""
 
 
+def _refuse_bad_text(text: str) -> None:
+    from qkv.errors import UsageError
+
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the text is not valid UTF-8; convert it, for example by iconv") from None
+
+
 @app.command("beam")
 def beam(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
@@ -28,10 +37,7 @@ def beam(
     from qkv.files import write_atomic
     from qkv.visual.beam_tree import draw_tree, grow_tree
 
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError("the text is not valid UTF-8; convert it, for example by iconv") from None
+    _refuse_bad_text(text)
     config = translation_config(overrides or [])
     search = config.search
     if not isinstance(search, BeamConfig):
@@ -56,6 +62,40 @@ def positions(
 
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
     write_atomic(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
+    typer.echo(f"{out}: {', '.join(panels)}", err=True)
+
+
+@app.command("depth")
+def depth(
+    model: Annotated[Path, typer.Argument(help="The folder of a model or of a run with model.stack=adaptive.")],
+    text: Annotated[str, typer.Argument(help="The source text.")],
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("depth.svg"),
+) -> None:
+    """Show how many steps each token of a text and of its greedy translation took."""
+    from qkv.decoding.model_set import ModelSet
+    from qkv.files import write_atomic
+    from qkv.visual.depth import depth_lines, depths_of, draw_depths
+
+    _refuse_bad_text(text)
+    depths = depths_of(ModelSet([model]).loaded[0], text)
+    write_atomic(out, draw_depths(depths, f"Steps for each token of: {text}"))
+    print("\n".join(depth_lines(depths)))
+    typer.echo(f"{out}: {depths.output}", err=True)
+
+
+@app.command("wiring")
+def wiring(
+    model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every wiring.")] = None,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("wiring.svg"),
+) -> None:
+    """Draw which states of the encoder the decoder's layers attend to: of every wiring, or of a model."""
+    from qkv.decoding.model_set import ModelSet
+    from qkv.files import write_atomic
+    from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
+
+    saved = None if model is None else ModelSet([model]).loaded[0]
+    panels = {saved.config.model.wiring.kind: wiring_of(saved.model)} if saved else every_wiring()
+    write_atomic(out, draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 

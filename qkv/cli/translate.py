@@ -25,6 +25,13 @@ def translate(
         Literal["auto", "torch", "ctranslate2"], typer.Option(help="What runs the model; auto: the fastest that can.")
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
+    draft: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL|jacobi|input|own|none",
+            help="Greedy search, faster with the same output: what drafts for it; auto: what the model carries.",
+        ),
+    ] = "auto",
     length_factor: Annotated[
         float | None, typer.Option(help="Short for search.length_factor=F: outputs F times as long as usual.")
     ] = None,
@@ -43,7 +50,7 @@ def translate(
     """Translate standard input: a line of output for each line of input."""
     from qkv.data.texts import STDIN
     from qkv.decoding.line_work import LineWork, read_sources
-    from qkv.decoding.settings import translation_config, with_beam
+    from qkv.decoding.settings import translation_config, with_beam, with_draft
     from qkv.decoding.texts import Wishes
     from qkv.decoding.translator import Translator
     from qkv.errors import UsageError
@@ -55,7 +62,7 @@ def translate(
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
-    config = translation_config(with_beam(settings, beam, model), model)
+    config = translation_config(with_draft(with_beam(settings, beam, model), draft), model)
     translator = Translator(
         [model, *(voters or [])],
         engine,
@@ -65,6 +72,7 @@ def translate(
         config.max_src_tokens,
         config.split_long,
         config.overlap,
+        config.draft or draft,
     )
     wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from qkv.models.block_steps import BlockModel, BlockState, has_blocks
+from qkv.models.columns import by_columns
 from qkv.models.head import LinearHead
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
@@ -58,7 +59,7 @@ class ModelBlocks:
 
     def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
         self.model = BlockModel(model)
-        self.head = LinearHead(torch.nn.Parameter(model.head.weight.detach().t().contiguous().t(), False))
+        self.head = LinearHead(torch.nn.Parameter(by_columns(model.head.weight.detach()), False))
         self.attention = attention
 
     @torch.inference_mode()

@@ -3,10 +3,13 @@
 import importlib.util
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from qkv.decoding.drafters import DrafterConfig
+from qkv.decoding.drafting import Drafting
 from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig
@@ -23,11 +26,19 @@ class Engines:
     `threads` of the fast one run at once; sources longer than `max_src_tokens` are cut before (None: they are not).
     """
 
-    def __init__(self, models: ModelSet, wanted: EngineName, threads: int, max_src_tokens: int | None) -> None:
+    def __init__(
+        self,
+        models: ModelSet,
+        wanted: EngineName,
+        threads: int,
+        max_src_tokens: int | None,
+        draft: Callable[[], DrafterConfig | None] = lambda: None,
+    ) -> None:
         self.models = models
         self.wanted = wanted
         self.threads = threads
         self.max_src_tokens = max_src_tokens
+        self._draft = draft
         if models.exported and wanted == "torch":
             raise UsageError(
                 f"{models.folders[0]}: was exported for the engine ctranslate2; give the model that it was made from"
@@ -35,7 +46,7 @@ class Engines:
 
     def choose(self, request: DecodeRequest) -> Engine:
         """The engine for requests like this one."""
-        if self.wanted == "torch":
+        if self.wanted == "torch" or self.draft is not None:
             return self.torch
         reason = self._obstacle(request)
         replaceable = self.wanted == "auto" and not self.models.exported
@@ -83,7 +94,13 @@ class Engines:
 
     @cached_property
     def torch(self) -> Engine:
-        return TorchEngine([saved.model for saved in self.models.loaded])
+        drafting = None if self.draft is None else Drafting(self.draft, self.models.loaded[0])
+        return TorchEngine([saved.model for saved in self.models.loaded], drafting)
+
+    @cached_property
+    def draft(self) -> DrafterConfig | None:
+        """What drafts for the engine torch; the other one has no drafts, so it is not chosen then."""
+        return self._draft()
 
     @cached_property
     def fast(self) -> Engine:

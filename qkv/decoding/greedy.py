@@ -19,8 +19,11 @@ class GreedyConfig(SteppedSearch):
     kind: Literal["greedy"] = "greedy"
 
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        return walk(steps, task, self.rules(task), 1, lambda log_probs, rows: first_max(log_probs))
+
+    def rules(self, task: SearchTask) -> Rules:
+        """What may follow; raises UsageError if the task asks for what greedy search cannot do."""
         if task.nbest > 1:
             raise UsageError(f"greedy search gives one output, not {task.nbest}: use the search kind beam")
         refuse_required(task, self.kind)
-        rules = Rules(task, self.no_repeat_ngram)
-        return walk(steps, task, rules, 1, lambda log_probs, rows: first_max(log_probs))
+        return Rules(task, self.no_repeat_ngram)

@@ -33,6 +33,7 @@ def _joined(each: Sequence[Translation], split: Split) -> Translation:
         alignment=_alignment(each),
         parts=len(each),
         split_at=split.at,
+        passes=None if each[0].passes is None else sum(one.passes or 0 for one in each),
     )
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice, starmap
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
 from qkv.decoding.job import open_job
-from qkv.decoding.output import Form, LongLines
+from qkv.decoding.output import Form, LongLines, PassCount
 from qkv.decoding.texts import Source, Wishes
 from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
@@ -62,16 +62,20 @@ class LineWork:
         """The output of some lines at a time, and how many lines they were."""
         counting = self.reporter.counting("Translating")
         long = LongLines(self.name, self.reporter.say)
+        passes = PassCount()
         done = start
         counting(done, total)
         with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
             for chunk in chunks:
                 long.look(done + 1, chunk)
+                passes.look(chunk)
                 text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
                 yield text.encode(), len(chunk)
                 done += len(chunk)
                 counting(done, total)
         long.close()
+        if self.translator.engines.draft is not None and passes.lines:
+            self.reporter.say(passes.told())
 
     def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
         """All that the output depends on, under names that can stand after "another"."""
@@ -81,7 +85,7 @@ class LineWork:
             **{name: file.sha256 for name, file in read.items()},
             "model": translator.models.seals,
             "search": translator.search.model_dump(mode="json"),
-            "limit": [decoder.batch_tokens, *astuple(decoder.reading)],
+            "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
             "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
             "version of qkv": version("qkv"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from qkv.data.aligned import one_line
 from qkv.decoding.translation import Translation
@@ -59,6 +60,26 @@ class LongLines:
         for count, what in ((self.cut, "cut"), (self.split, "translated in parts")):
             if count > self.SHOWN:
                 self.say(f"{self.name}: {count:,} lines in all were {what}")
+
+
+@dataclass
+class PassCount:
+    """How many passes of the decoder the outputs took, and how many tokens these gave, END counted."""
+
+    lines: int = 0
+    tokens: int = 0
+    passes: int = 0
+
+    def look(self, translations: Iterable[Translation]) -> None:
+        for one in translations:
+            if one.passes:
+                self.lines += 1
+                self.tokens += len(one.tokens) + (not one.out_cut)
+                self.passes += one.passes
+
+    def told(self) -> str:
+        numbers = (self.tokens / self.passes, self.passes / self.lines, self.tokens / self.lines)
+        return "drafts: {:.2f} tokens a pass, {:.2f} passes a line in place of {:.2f}".format(*numbers)
 
 
 def _why_cut(translation: Translation) -> str:

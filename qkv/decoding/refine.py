@@ -1,5 +1,6 @@
 """The search of non-autoregressive models."""
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -59,7 +60,11 @@ class RefineConfig(SearchConfig):
         generator = generator_for(model, Wanted(self.length_factor, self.length, self.length_beam, self.beam))
         self._refuse(model, task, generator)
 
+        taken = 0
+
         def after_pass(done: Pass) -> None:
+            nonlocal taken
+            taken += 1
             watch(done)
             task.after_step()
 
@@ -80,7 +85,7 @@ class RefineConfig(SearchConfig):
         found = []
         for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True)):
             each = [
-                hypothesis
+                replace(hypothesis, passes=taken)
                 for number, length in enumerate(own)
                 for hypothesis in generator.read(filled, sentence * candidates + number, length, limits)
             ]

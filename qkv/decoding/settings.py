@@ -9,6 +9,7 @@ from pydantic import Field
 from qkv.config import Config, validate
 from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
+from qkv.decoding.drafters import AnyDrafter, drafters
 from qkv.decoding.search import AnySearch, searches
 from qkv.decoding.translator import MAX_SRC_TOKENS
 from qkv.decoding.usual import usual_search
@@ -31,6 +32,8 @@ class TranslationConfig(Config):
     """Split where a sentence ends, else at clause marks, else at spaces; false: cut the rest off."""
     overlap: bool = False
     """Read each part of a split source behind the one before it."""
+    draft: AnyDrafter | None = None
+    """What drafts for greedy search, so that it is faster with the same output; null: what the model carries."""
 
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
@@ -51,3 +54,15 @@ def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = N
     if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
         raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")
     return [*overrides, f"search.size={size}"]
+
+
+def with_draft(overrides: Sequence[str], draft: str) -> list[str]:
+    """The overrides and what --draft says, a word or a folder: drafts are for greedy search, so that is the default."""
+    if draft in ("auto", "none"):
+        return [*overrides]
+    words = [name for name in drafters.names() if name != "model"]
+    if draft in words:
+        return ["search.kind=greedy", *overrides, f"draft.kind={draft}"]
+    if not Path(draft).is_dir():
+        raise UsageError(f"--draft {draft}: is no folder, and none of the words {', '.join(words)}, auto and none")
+    return ["search.kind=greedy", *overrides, "draft.kind=model", f"draft.path={draft}"]

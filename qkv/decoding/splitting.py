@@ -1,7 +1,8 @@
 """A text that is too long for a model, in parts that are not: sentences, else clauses, else words, else characters."""
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -39,91 +40,107 @@ class Split:
     """Where it was split; if at several kinds of places, the smallest."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """The sources that a model was trained on: tokens of the longest and of one in the middle, END included."""
+
+    longest: int | None = None
+    median: int | None = None
+
+
 class Splitter:
-    """Splits texts that have more than `longest` tokens, END included, or where they have several sentences, more than
-    `usual` tokens. A sentence is broken up only if it is longer than `longest` by itself. Parts are as large as may be.
+    """Splits texts that have more than `longest` tokens, END included, or more than the longest that the model knows.
+
+    Each sentence is a part, and short ones stand together as long as a source that the model knows well: one that was
+    trained on sentences leaves some out when it is given several. A sentence is broken up only if it has more than
+    `longest` tokens, into pieces that the model knows.
     """
 
-    def __init__(self, tokenizer: Tokenizer, longest: int | None, usual: int | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, longest: int | None, known: Known | None = None) -> None:
+        known = known or Known()
         self.tokenizer = tokenizer
-        self.longest = longest
-        limits = [limit for limit in (longest, usual) if limit is not None]
-        self.limit = min(limits, default=None)
+        self.longest = sys.maxsize if longest is None else longest
+        self.piece = min(self.longest, known.longest or sys.maxsize)
+        self.together = min(self.longest, known.median or 0)
         self.space = len(tokenizer.encode("a a")) - 2 * len(tokenizer.encode("a"))
         """Tokens of a space between two words: those of characters have one."""
 
     def fits(self, tokens: int) -> bool:
         """Whether a text of so many tokens, END included, need not be looked at."""
-        return self.limit is None or tokens <= self.limit
+        return tokens <= self.piece
 
     def split(self, text: str) -> Split:
-        units, at = self._units([Unit(text, "")], 0)
-        parts = [part for group in self._groups(units) for part in self._checked(group)]
+        sentences = _cut(Unit(text, ""), "sentence")
+        parts: list[Unit] = []
+        at: Level = "sentence"
+        whole: list[Unit] = []
+        for sentence, tokens in zip(sentences, self._count(sentences), strict=True):
+            if tokens <= self.longest:
+                whole.append(sentence)
+                continue
+            pieces, smallest = self._pieces([sentence], 1)
+            parts += [*self._packed(whole, self.together), *self._packed(pieces, self.piece)]
+            at, whole = max(at, smallest, key=LEVELS.index), []
+        parts += self._packed(whole, self.together)
         if len(parts) == 1:
             return Split([text])
-        return Split([_joined(part) for part in parts], [part[-1].gap for part in parts[:-1]], at)
+        return Split([part.text for part in parts], [part.gap for part in parts[:-1]], at)
 
-    def _units(self, given: Sequence[Unit], level: int) -> tuple[list[Unit], Level]:
-        """The sentences, and what those that are too long consist of; and the smallest kind of place of them all."""
+    def _pieces(self, given: Sequence[Unit], level: int) -> tuple[list[Unit], Level]:
+        """What a sentence consists of, each small enough; and the smallest kind of place between them."""
         found: list[Unit] = []
         smallest = level
-        pieces = [piece for unit in given for piece in self._cut(unit, LEVELS[level])]
-        for piece, tokens in zip(pieces, self._count(piece.text for piece in pieces), strict=True):
-            if self.longest is None or tokens <= self.longest or level + 1 == len(LEVELS):
-                found.append(piece)
+        units = [piece for unit in given for piece in self._smaller(unit, LEVELS[level])]
+        for unit, tokens in zip(units, self._count(units), strict=True):
+            if tokens <= self.piece or level + 1 == len(LEVELS):
+                found.append(unit)
             else:
-                smaller, at = self._units([piece], level + 1)
-                found += smaller
+                pieces, at = self._pieces([unit], level + 1)
+                found += pieces
                 smallest = max(smallest, LEVELS.index(at))
         return found, LEVELS[smallest]
 
-    def _cut(self, unit: Unit, level: Level) -> list[Unit]:
-        if level == "character":
-            assert self.longest is not None
-            size = max(1, (self.longest - 1) // BYTES)
-            slices = [unit.text[start : start + size] for start in range(0, len(unit.text), size)]
-            return [*(Unit(text, "") for text in slices[:-1]), Unit(slices[-1], unit.gap)]
-        found, start = [], 0
-        for match in MARKS[level].finditer(unit.text):
-            end = max(
-                (match.end(name) for name in match.re.groupindex if match[name] is not None), default=match.start()
-            )
-            if start < end and match.end() < len(unit.text) and not _goes_on(unit.text, start, end, match.end(), level):
-                found.append(Unit(unit.text[start:end], unit.text[end : match.end()]))
-                start = match.end()
-        return [*found, Unit(unit.text[start:], unit.gap)]
+    def _smaller(self, unit: Unit, level: Level) -> list[Unit]:
+        if level != "character":
+            return _cut(unit, level)
+        size = max(1, (self.piece - 1) // BYTES)
+        slices = [unit.text[start : start + size] for start in range(0, len(unit.text), size)]
+        return [*(Unit(text, "") for text in slices[:-1]), Unit(slices[-1], unit.gap)]
 
-    def _groups(self, units: Sequence[Unit]) -> list[list[Unit]]:
-        """Units that follow each other, as many as fit."""
-        assert self.limit is not None
+    def _packed(self, units: Sequence[Unit], limit: int) -> list[Unit]:
+        """Units that follow each other put together, as many as `limit` tokens hold; one that has more stands alone."""
         groups: list[list[Unit]] = []
         filled = 0
-        for unit, tokens in zip(units, self._count(unit.text for unit in units), strict=True):
-            if not groups or filled + tokens > self.limit:
+        for unit, tokens in zip(units, self._count(units), strict=True):
+            if not groups or filled + tokens > limit:
                 groups.append([])
                 filled = 0
             groups[-1].append(unit)
             filled += tokens - 1 + (self.space if unit.gap else 0)
-        return groups
+        return [part for group in groups for part in self._checked(group)]
 
-    def _checked(self, group: list[Unit]) -> list[list[Unit]]:
-        """The group, or its halves if together they have more tokens than one by one."""
-        (tokens,) = self._count([_joined(group)])
-        if len(group) == 1 or self.longest is None or tokens <= self.longest:
-            return [group]
+    def _checked(self, group: list[Unit]) -> list[Unit]:
+        """The group as one, or its halves if together they have more tokens than one by one."""
+        whole = Unit("".join(unit.text + unit.gap for unit in group[:-1]) + group[-1].text, group[-1].gap)
+        if len(group) == 1 or self._count([whole])[0] <= self.longest:
+            return [whole]
         middle = len(group) // 2
         return [*self._checked(group[:middle]), *self._checked(group[middle:])]
 
-    def _count(self, texts: Iterable[str]) -> list[int]:
-        """Tokens of each text, END included."""
-        return [len(ids) + 1 for ids in self.tokenizer.encode_batch(list(texts))]
+    def _count(self, units: Sequence[Unit]) -> list[int]:
+        """Tokens of each, END included."""
+        return [len(ids) + 1 for ids in self.tokenizer.encode_batch([unit.text for unit in units])]
 
 
-def splitter(tokenizer: Tokenizer, longest: int | None, usual: int | None, overlap: bool) -> Splitter:
-    """With `overlap` two parts are read at once, so each is half as long at most."""
-    if overlap and longest is not None:
-        longest = max(2, longest // 2)
-    return Splitter(tokenizer, longest, usual if usual is None or not overlap else max(2, usual // 2))
+def _cut(unit: Unit, level: Level) -> list[Unit]:
+    """At every mark of a level."""
+    found, start = [], 0
+    for match in MARKS[level].finditer(unit.text):
+        end = max((match.end(name) for name in match.re.groupindex if match[name] is not None), default=match.start())
+        if start < end and match.end() < len(unit.text) and not _goes_on(unit.text, start, end, match.end(), level):
+            found.append(Unit(unit.text[start:end], unit.text[end : match.end()]))
+            start = match.end()
+    return [*found, Unit(unit.text[start:], unit.gap)]
 
 
 def _goes_on(text: str, start: int, end: int, after: int, level: Level) -> bool:
@@ -131,7 +148,3 @@ def _goes_on(text: str, start: int, end: int, after: int, level: Level) -> bool:
     if level != "sentence" or "\n" in text[end:after]:
         return False
     return text[after].islower() or bool(NO_END.search(text, start, end))
-
-
-def _joined(units: Sequence[Unit]) -> str:
-    return "".join(unit.text + unit.gap for unit in units[:-1]) + units[-1].text

@@ -13,7 +13,7 @@ from qkv.decoding.joining import joined
 from qkv.decoding.overlap import parts_behind, without_beginning
 from qkv.decoding.rule_texts import RuleTexts
 from qkv.decoding.search import Constraints, SearchConfig
-from qkv.decoding.splitting import Split, splitter
+from qkv.decoding.splitting import Known, Split, Splitter
 from qkv.decoding.stepped import SteppedSearch, with_windows
 from qkv.decoding.translation import Translation
 from qkv.errors import QkvError, UsageError
@@ -64,8 +64,8 @@ class Reading:
     """A longer text is split; False: it is cut."""
     overlap: bool = False
     """Each part is read together with the one before it."""
-    usual: int | None = None
-    """The longest source that the model knows from training: texts of several sentences are split before that."""
+    known: Known | None = None
+    """What the model was trained on, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ class TextDecoder:
         self.reading = reading or Reading()
         limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
         self.longest = min(limits, default=None)
-        self.splitter = splitter(tokenizers.src, self.longest, self.reading.usual, self.reading.overlap)
+        # Two parts that overlap are read at once.
+        halved = self.longest and (max(2, self.longest // 2) if self.reading.overlap else self.longest)
+        self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
         self.rules = RuleTexts(tokenizers.tgt, wishes.forbidden)
 
     def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
@@ -220,6 +222,7 @@ class TextDecoder:
                 src_cut=prepared.cut[number],
                 out_cut=not one.ended,
                 alignment=one.attention if self.wishes.alignment else None,
+                passes=one.passes,
             )
             for one in hypotheses
         ]

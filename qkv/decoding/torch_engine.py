@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from qkv.data.batch import padded
+from qkv.decoding.drafting import Drafting
 from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import SearchConfig, SearchTask
@@ -16,14 +18,18 @@ from qkv.text.special import SPECIAL
 
 
 class TorchEngine:
-    """One model, or several with one vocabulary that vote. It holds the weights that they have now."""
+    """One model, or several with one vocabulary that vote. It holds the weights that they have now.
+
+    With `drafting`, greedy search takes fewer passes for the same output.
+    """
 
     name = "torch"
     parallel = 1
     batch_tokens = 4096
 
-    def __init__(self, models: Sequence[Seq2Seq]) -> None:
+    def __init__(self, models: Sequence[Seq2Seq], drafting: Drafting | None = None) -> None:
         self.models = models
+        self.drafting = drafting
         self.src_limit = _smallest([model.src_limit for model in models])
         self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
         self._steps: dict[bool, StepFunction] = {}
@@ -47,7 +53,10 @@ class TorchEngine:
             if isinstance(request.search, RefineConfig):
                 return request.search.fill(self._parallel(request), task)
             self._refuse_parallel(request.search)
-            return request.search.run(self._step_function(request.attention or request.search.needs_attention), task)
+            attention = request.attention or request.search.needs_attention
+            if isinstance(request.search, GreedyConfig) and self.drafting and self.drafting.tells(attention):
+                return self.drafting.run(request.search, task, attention)
+            return request.search.run(self._step_function(attention), task)
 
     def _parallel(self, request: DecodeRequest) -> ParallelModel:
         """The one model that fills canvases; raises UsageError if there is none."""

@@ -29,6 +29,8 @@ class Translation:
     """The rest of the n-best, best first."""
     alignment: list[list[float]] | None = None
     """[tokens][src_tokens]: how much each token looked at each source token; only when asked for."""
+    passes: int | None = None
+    """How many passes of the decoder it took, where one may give several tokens: with drafts, or all at once."""
 
     @property
     def truncated(self) -> bool:
@@ -48,4 +50,5 @@ class Translation:
             "src_tokens": self.src_tokens,
             "alternatives": [other.as_dict() for other in self.alternatives],
         }
-        return found if self.alignment is None else {**found, "alignment": self.alignment}
+        more = {"alignment": self.alignment, "passes": self.passes}
+        return found | {name: value for name, value in more.items() if value is not None}

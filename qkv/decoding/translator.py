@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from qkv.decoding.batching import in_chunks
+from qkv.decoding.drafters import DrafterConfig
+from qkv.decoding.drafting import DraftLike, choose_draft
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.model_set import ModelLike, ModelSet
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.splitting import Known
 from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.team import translate_in_team
 from qkv.decoding.texts import Reading, Source, TextDecoder, Wishes
@@ -46,6 +49,8 @@ class Translator:
     default as many as the engine likes. A source longer than `max_src_tokens`, or than the model can read, is split at
     ends of sentences where it can be (`split_long`; else it is cut), and its translation says so; with `overlap` each
     part is read behind the one before it.
+    `draft` makes greedy search faster with the same output: a drafter (`DrafterConfig`), the word for one (jacobi,
+    input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
     """
 
     def __init__(
@@ -58,10 +63,16 @@ class Translator:
         max_src_tokens: int | None = MAX_SRC_TOKENS,
         split_long: bool = True,
         overlap: bool = False,
+        draft: DraftLike = "auto",
     ) -> None:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
         self.workers = cores() if workers == "auto" else workers
-        self.engines = Engines(self.models, engine, self.workers, max_src_tokens)
+        self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter)
+        self._draft = draft
+        if engine == "ctranslate2":
+            if draft not in ("auto", "none", None):
+                raise UsageError("the engine ctranslate2 takes no drafts; use the engine torch")
+            self._draft = None
         self._search = search
         self.batch_tokens = batch_tokens
         self.max_src_tokens = max_src_tokens
@@ -78,7 +89,8 @@ class Translator:
         """What becomes of long texts."""
         if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
             raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
-        return Reading(self.max_src_tokens, self.split_long, self.overlap, self.models.config.longest_src)
+        known = Known(self.models.config.longest_src, self.models.config.median_src)
+        return Reading(self.max_src_tokens, self.split_long, self.overlap, known)
 
     def translate(
         self,
@@ -165,7 +177,10 @@ class Translator:
 
     def _setup(self, wishes: Wishes) -> Setup:
         folders, seals = self.models.folders, self.models.seals
-        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.reading)
+        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.reading, self.engines.draft)
+
+    def _drafter(self) -> DrafterConfig | None:
+        return choose_draft(self._draft, self.models, self.search)
 
     def score(
         self, pairs: Sequence[tuple[str, str]], first: int = 1, progress: Progress = lambda done, total: None

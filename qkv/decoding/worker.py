@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from qkv.decoding.drafters import DrafterConfig
+from qkv.decoding.drafting import Drafting
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig
 from qkv.decoding.texts import Reading, TextDecoder, Wishes
@@ -36,12 +38,14 @@ class Setup:
     wishes: Wishes
     batch_tokens: int | None
     reading: Reading
+    draft: DrafterConfig | None = None
 
     def open(self) -> TextDecoder:
         models = ModelSet(self.folders)
         if models.seals != list(self.seals):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
-        engine = TorchEngine([saved.model for saved in models.loaded])
+        drafting = None if self.draft is None else Drafting(self.draft, models.loaded[0])
+        engine = TorchEngine([saved.model for saved in models.loaded], drafting)
         return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.reading)
 
 

@@ -4,13 +4,12 @@ A search that guesses what follows has it checked in one wide pass: position i o
 before it were right. What turns out wrong is forgotten by a shorter length; its keys and values are overwritten later.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.functional.attention import merge_heads, split_heads
@@ -19,6 +18,7 @@ from qkv.layers.attention.inference import InferenceAttention, Projection
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
+from qkv.models.columns import by_columns, laid_by_columns
 from qkv.models.inference import InferenceModel
 from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
@@ -70,18 +70,14 @@ def has_blocks(model: Seq2Seq) -> bool:
 class BlockModel:
     """The wide twin of `InferenceModel.step`, of a model for which `has_blocks`.
 
-    It copies the weights: a product with several rows wants its matrix column by column, one with a single row
-    row by row.
+    It copies the weights as they are now.
     """
 
     def __init__(self, model: Seq2Seq) -> None:
-        model = copy.deepcopy(model).eval()
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.weight.data = _by_columns(module.weight.data)
+        model = laid_by_columns(model)
         self.model = InferenceModel(model)
         for projection in _projections(self.model):
-            projection.weight = _by_columns(projection.weight)
+            projection.weight = by_columns(projection.weight)
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
 
@@ -196,8 +192,3 @@ def _projections(model: InferenceModel) -> Iterator[Projection]:
     for attention in attentions | {layer.cross_attention for layer in model.decoder}:
         yield from (part for part in vars(attention).values() if isinstance(part, Projection))
     yield from (*model.project_memories.each, model.project_memories.fused)
-
-
-def _by_columns(matrix: Tensor) -> Tensor:
-    """The same matrix, laid out column by column."""
-    return matrix.t().contiguous().t()

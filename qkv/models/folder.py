@@ -27,6 +27,8 @@ class SavedConfig(Config):
     """Its tokenizers."""
     longest_src: int | None = None
     """Tokens of the longest source that it was trained on, END included; null: not known."""
+    median_src: int | None = None
+    """The same of one in the middle."""
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,8 @@ class ParallelModel(Seq2Seq):
         raise QkvError(f"a model of kind {self.kind} has no next token: it fills a canvas (read and fill)")
 
 
-def open_canvas(lengths: Tensor) -> Tensor:
-    """[B] -> [B, T]: nothing is known yet."""
-    width = int(lengths.max()) if len(lengths) else 0
-    inside = torch.arange(width, device=lengths.device) < lengths[:, None]
+def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:
+    """[B] -> [B, T]: nothing is known yet. T is `width`, or as much as the longest one needs."""
+    columns = int(lengths.max()) if width is None else width
+    inside = torch.arange(columns, device=lengths.device) < lengths[:, None]
     return torch.where(inside, SPECIAL.mask, SPECIAL.pad)

@@ -27,7 +27,7 @@ class LengthPairs:
         self.targets, self.lengths = without_end(batch, parts.special.pad)
         self.inside = torch.arange(self.targets.shape[1], device=self.targets.device) < self.lengths[:, None]
         # An empty target has a canvas, too; its one position counts nowhere.
-        self.open = open_canvas(self.lengths.clamp(min=1))
+        self.open = open_canvas(self.lengths.clamp(min=1), self.targets.shape[1])
 
     def loss(self, canvas: Tensor, smoothing: Smoothing, length_weight: float) -> LossReport:
         """Σ over open positions of the cross-entropy + w · Σ over pairs of |Y| times that of the length.

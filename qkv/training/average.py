@@ -37,15 +37,21 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     model = new_model(recipe.model, tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}
-    config = SavedConfig(model=recipe.model, text=recipe.text, longest_src=_longest_source(run))
+    known = _best(run)
+    config = SavedConfig(
+        model=recipe.model,
+        text=recipe.text,
+        longest_src=known and known.longest_src,
+        median_src=known and known.median_src,
+    )
     save_model(out, SavedModel(model, tokenizers, config), about)
     return chosen
 
 
-def _longest_source(run: RunFolder) -> int | None:
-    """What the best model of the run says; None if there is none."""
+def _best(run: RunFolder) -> SavedConfig | None:
+    """What is said of the best model of the run, if there is one."""
     path = run.best / CONFIG
-    return load_config(SavedConfig, path).longest_src if path.exists() else None
+    return load_config(SavedConfig, path) if path.exists() else None
 
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

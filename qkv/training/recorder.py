@@ -57,8 +57,8 @@ class Recorder:
     events: EventLog
     reporter: Reporter
     stop: StopRequest
-    longest_src: int | None = None
-    """Tokens of the longest source of the training data, END included."""
+    src_lengths: tuple[int, int] | None = None
+    """Tokens of the longest source of the training data and of one in the middle, END included."""
     speed: float = 0.0
     """Tokens a second, smoothed for the display."""
 
@@ -154,7 +154,10 @@ class Recorder:
 
     def _save_best(self, state: TrainState, scores: dict[str, float]) -> None:
         """The best model so far; without dev data, the last one."""
-        saved_config = SavedConfig(model=self.recipe.model, text=self.recipe.text, longest_src=self.longest_src)
+        longest, median = self.src_lengths or (None, None)
+        saved_config = SavedConfig(
+            model=self.recipe.model, text=self.recipe.text, longest_src=longest, median_src=median
+        )
         about = {"update": state.progress.updates, "scores": scores}
         save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, saved_config), about)
 

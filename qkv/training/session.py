@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from qkv.config import load_config
 from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
@@ -78,7 +80,7 @@ def lead(
             events,
             reporter,
             stop,
-            int(prepared.train.src_len.max()),
+            (int(prepared.train.src_len.max()), int(np.median(prepared.train.src_len))),
         )
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")

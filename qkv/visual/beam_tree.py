@@ -1,7 +1,6 @@
 """The tree that a beam search grows: what each step kept, what ended, and which path won."""
 
 import re
-import sys
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -11,9 +10,9 @@ from qkv.decoding.beam_group import Kept
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.search import SearchTask
 from qkv.decoding.steps import ModelSteps
-from qkv.errors import UsageError
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
+from qkv.visual.source import source_ids
 
 COLUMN, ROW, BOX, MARGIN = 104, 46, 34, 16
 NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -58,7 +57,7 @@ def grow_tree(
 ) -> tuple[list[Node], Hypothesis]:
     """The nodes of the search for one text, parents first, and the hypothesis that won; its path is marked."""
     steps: list[list[Kept]] = []
-    ids = _source(saved, text, max_src_tokens)
+    ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.limits(len(ids), saved.model.tgt_embedder.positions.max_length)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
@@ -83,20 +82,6 @@ def grow_tree(
     return nodes, best
 
 
-def _source(saved: SavedModel, text: str, max_src_tokens: int | None) -> list[int]:
-    """The ids of a text, END included; refuses what a translator would cut or leave out."""
-    ids = saved.tokenizers.src.encode(text)
-    if not ids:
-        raise UsageError("the text is empty; give one to translate")
-    limits = [limit for limit in (max_src_tokens, saved.model.src_embedder.positions.max_length) if limit is not None]
-    longest = min(limits, default=sys.maxsize)
-    if len(ids) >= longest:
-        raise UsageError(
-            f"the text has {len(ids):,} tokens, and {longest - 1:,} can be read at most; give a shorter one"
-        )
-    return [*ids, SPECIAL.eos]
-
-
 def _mark(node: Node | None) -> None:
     while node is not None:
         node.best = True
@@ -113,7 +98,7 @@ def draw_tree(nodes: list[Node], title: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-            f"<title>{_xml(title)}</title>",
+            f"<title>{xml_text(title)}</title>",
             f"<style>{STYLE}</style>",
             *body,
             "</svg>\n",
@@ -140,7 +125,7 @@ def _box(node: Node) -> str:
     center = x + (COLUMN - 20) // 2
     return (
         f'<g class="{" ".join(kinds)}"><rect x="{x}" y="{y}" width="{COLUMN - 20}" height="{BOX}" rx="6"/>'
-        f'<text x="{center}" y="{y + 15}">{_xml(_short(node.label))}</text>'
+        f'<text x="{center}" y="{y + 15}">{xml_text(_short(node.label))}</text>'
         f'<text class="score" x="{center}" y="{y + 28}">{node.total:.2f}</text></g>'
     )
 
@@ -149,5 +134,6 @@ def _short(label: str, most: int = 11) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Escaped, and without what no XML may hold."""
     return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

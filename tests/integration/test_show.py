@@ -70,3 +70,19 @@ def test_attention_of_every_kind_and_of_a_model(models: Path, forks: Forks, scra
         assert ended.code == 0, ended.stderr
         assert panel in ended.stderr
         assert panel in "".join(ElementTree.parse(scratch / "a.svg").getroot().itertext())
+
+
+def test_depths_and_wirings(models: Path, forks: Forks, scratch: Path) -> None:
+    save_model(scratch / "deep", decided_model(stack={"kind": "adaptive"}))
+    ended = forks.qkv("show", "depth", scratch / "deep", "w001 w017", "--out", scratch / "d.svg")
+    assert ended.code == 0, ended.stderr
+    assert "steps a token\n  w001" in ended.stdout
+    refused = forks.qkv("show", "depth", models / "model", "w001", "--out", scratch / "none.svg")
+    assert refused.code == 2
+    assert "model.stack=adaptive" in refused.complaint
+    for arguments, kinds in (((), "last, layerwise, mix, dense, concatenated"), ((models / "model",), "last")):
+        ended = forks.qkv("show", "wiring", *arguments, "--out", scratch / "w.svg")
+        assert ended.code == 0, ended.stderr
+        assert ended.stderr.strip().endswith(f"w.svg: {kinds}")
+    for name in ("d.svg", "w.svg"):
+        ElementTree.parse(scratch / name)

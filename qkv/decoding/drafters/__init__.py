@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from qkv.decoding.drafters import input_guided, jacobi
+from qkv.decoding.drafters import input_guided, jacobi, other_model, own
 from qkv.decoding.drafters.base import Checked, Drafter, DrafterConfig, Drafts, DraftSources, drafters
 
 AnyDrafter = Annotated[DrafterConfig, drafters]
@@ -17,4 +17,6 @@ __all__ = [
     "drafters",
     "input_guided",
     "jacobi",
+    "other_model",
+    "own",
 ]

@@ -51,9 +51,10 @@ class InferenceAttention:
 
     def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
         last, width = past.shape[3] - 1, self.head_width
-        split = self.query_key_value(x).view(-1, self.num_heads + 2 * self.kv_heads, 1, width)
-        queries = split.narrow(1, 0, self.num_heads)
-        key_value = split.narrow(1, self.num_heads, 2 * self.kv_heads).unflatten(1, (2, self.kv_heads)).transpose(0, 1)
+        projected = self.query_key_value(x)
+        queries = projected.narrow(1, 0, x.shape[1]).view(-1, self.num_heads, 1, width)
+        key_value = projected.narrow(1, x.shape[1], 2 * self.kv_heads * width)
+        key_value = key_value.view(-1, 2, self.kv_heads, 1, width).transpose(0, 1)
         if self.turns:
             queries, keys = (self.positions.rotate(part, pos[last:]) for part in (queries, key_value[0]))
             key_value = torch.stack([keys, key_value[1]])
@@ -71,7 +72,7 @@ class InferenceAttention:
         if self.biased:
             keys, values = (share_heads(part, self.num_heads) for part in (keys, values))
             return attention_with_positions(self.positions, queries, keys, values, None, pos[-1:], pos)
-        grouped = queries.reshape(-1, self.kv_heads, self.group, self.head_width)
+        grouped = queries if self.group == 1 else queries.view(-1, self.kv_heads, self.group, self.head_width)
         return F.scaled_dot_product_attention(grouped, keys, values)
 
     def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
@@ -79,6 +80,8 @@ class InferenceAttention:
         context = F.scaled_dot_product_attention(self._queries(x, beams), keys, values, padding)
         if beams == 1:
             return self.output(context.reshape(x.shape))
+        if self.group == 1:
+            return self.output(context.transpose(1, 2).reshape(x.shape))
         split = context.unflatten(2, (self.group, beams))
         return self.output(split.permute(0, 3, 1, 2, 4).reshape(x.shape))
 
@@ -92,5 +95,7 @@ class InferenceAttention:
         queries = self.query(x)
         if beams == 1:
             return queries.view(-1, self.kv_heads, self.group, self.head_width)
+        if self.group == 1:
+            return queries.view(-1, beams, self.kv_heads, self.head_width).transpose(1, 2)
         split = queries.view(-1, beams, self.kv_heads, self.group, self.head_width)
         return split.permute(0, 2, 3, 1, 4).flatten(2, 3)

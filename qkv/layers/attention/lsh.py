@@ -102,7 +102,7 @@ class LshAttention(Attention):
         self.chunk = chunk
         self.same_bucket = same_bucket
         self.seed = seed
-        self._fixed = torch.empty(0)
+        self._fixed = torch.empty(2, 0, num_heads, self.head_width, 0)
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """Self-attention, of everything or causal."""
@@ -134,7 +134,7 @@ class LshAttention(Attention):
 
     def _fixed_rotations(self, columns: int) -> Tensor:
         """[2, R, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
-        if self._fixed.shape[-1] < columns:
+        if self._fixed.shape[1] != self.test_rounds or self._fixed.shape[-1] < columns:
             shape = (2, self.test_rounds, self.num_heads, self.head_width)
             seeds = ((self.seed << 20) + column for column in range(columns))  # torch looks at 32 bits of a seed
             self._fixed = torch.stack(

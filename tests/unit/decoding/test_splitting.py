@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.splitting import Split, Splitter
+from qkv.decoding.splitting import Known, Split, Splitter
 from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
 from qkv.text import Tokenizer, WhitespaceConfig
@@ -26,8 +26,8 @@ def put_together(split: Split) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Its parts if every sentence is one."""
-    return Splitter(CHARACTERS, 1000, 2).split(text).parts
+    """Its parts, if the model can read everything but knows short texts only."""
+    return Splitter(CHARACTERS, None, Known(2)).split(text).parts
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,12 @@ def test_where_sentences_end(text: str, parts: list[str]) -> None:
 @given(
     text=st.text(alphabet="ab C.,;!?\n。、", min_size=1, max_size=80).map(str.strip).filter(bool),
     longest=st.integers(2, 12),
-    usual=st.none() | st.integers(2, 12),
+    known=st.none() | st.builds(Known, st.integers(2, 12), st.integers(2, 12)),
 )
-def test_nothing_is_lost_and_every_part_fits(tokenizer: Tokenizer, text: str, longest: int, usual: int | None) -> None:
-    splitter = Splitter(tokenizer, longest, usual)
-    split = splitter.split(text)
+def test_nothing_is_lost_and_every_part_fits(
+    tokenizer: Tokenizer, text: str, longest: int, known: Known | None
+) -> None:
+    split = Splitter(tokenizer, longest, known).split(text)
     assert put_together(split) == text
     assert (split.at is None) == (len(split.parts) == 1)
     for part in split.parts:
@@ -67,16 +68,24 @@ def test_nothing_is_lost_and_every_part_fits(tokenizer: Tokenizer, text: str, lo
         assert len(tokenizer.encode(part)) + 1 <= longest
 
 
-def test_parts_are_as_large_as_may_be() -> None:
-    assert Splitter(SEVERAL, 4).split("a b c. A b. A. B c d.").parts == ["a b c.", "A b. A.", "B c d."]
+def test_each_sentence_is_a_part_and_short_ones_stand_together() -> None:
+    text = "a b cc. A bb. Aa. B c dd."
+    assert Splitter(SEVERAL, 4).split(text).parts == ["a b cc.", "A bb.", "Aa.", "B c dd."]
+    assert Splitter(SEVERAL, 4, Known(9, 4)).split(text).parts == ["a b cc.", "A bb. Aa.", "B c dd."]
+    assert Splitter(SEVERAL, 40, Known(9, 8)).split(text).parts == ["a b cc. A bb. Aa.", "B c dd."]
+
+
+def test_pieces_of_a_sentence_are_as_large_as_the_model_knows() -> None:
+    assert Splitter(SEVERAL, 6, Known(4, 2)).split("a b c a b c a b").parts == ["a b c", "a b c", "a b"]
+    assert Splitter(SEVERAL, 9, Known(4, 2)).split("a b c a b c a b").parts == ["a b c a b c a b"]
     assert Splitter(SEVERAL, 4).split("a b c, a b c, a b").parts == ["a b c,", "a b c,", "a b"]
-    assert Splitter(SEVERAL, 4).split("a b, c a b c, a b c a").parts == ["a b,", "c a b", "c, a b", "c a"]
+    assert Splitter(SEVERAL, 4).split("a b, c a b c, a b c a").parts == ["a b, c", "a b c,", "a b c", "a"]
     assert Splitter(CHARACTERS, 6).split("ab ab ab").parts == ["ab ab", "ab"]
     assert Splitter(CHARACTERS, 6).split("abcabcabc").parts == ["abcab", "cabc"]
 
 
 @pytest.mark.parametrize(
-    ("text", "at"), [("a b. A b.", "sentence"), ("a b, a b", "clause"), ("a b a b", "word"), ("a b. A b", "sentence")]
+    ("text", "at"), [("a bb. A bb.", "sentence"), ("a b, a b", "clause"), ("a b a b", "word"), ("aa bb! B", "sentence")]
 )
 def test_it_says_where(text: str, at: str) -> None:
     assert Splitter(SEVERAL, 3).split(text).at == at
@@ -124,9 +133,11 @@ def test_paragraphs_stay() -> None:
 def test_a_model_that_knows_short_texts_gets_sentences() -> None:
     """What it was trained on is no limit for one sentence."""
     saved = speaker()
-    saved = type(saved)(saved.model, saved.tokenizers, saved.config.model_copy(update={"longest_src": 6}))
+    saved = type(saved)(
+        saved.model, saved.tokenizers, saved.config.model_copy(update={"longest_src": 6, "median_src": 6})
+    )
     translator = Translator(saved, "torch", GreedyConfig(**SHORT))
-    several, one = translator.translate(["aa ab ac. Aa ba. Bb bc", " ".join(WORDS)])
+    several, one = translator.translate(["aa ab ac. Aa ba. Bb bc", " ".join(WORDS * 2)])
     assert (several.parts, several.split_at) == (2, "sentence")
     assert (one.parts, one.split_at) == (1, None)
 

@@ -59,7 +59,7 @@ def test_an_exact_length_is_met_exactly() -> None:
 def test_a_factor_of_what_the_search_would_do(search: SteppedSearch) -> None:
     usual = [len(one.tokens) for one in translated(search)]
     assert len(set(usual)) > 3
-    for factor in (0.5, 0.8, 1.3, 2.0):
+    for factor in (0.6, 1.5):
         for slack in (0, 1):
             asked = search.model_copy(update={"length_factor": factor, "length_slack": slack})
             for length, one in zip(usual, translated(asked), strict=True):

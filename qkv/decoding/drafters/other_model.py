@@ -1,0 +1,54 @@
+"""A non-autoregressive model drafts, in one pass, what an autoregressive one verifies (Xia 2023)."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from qkv.decoding.drafters.base import DrafterConfig, Drafts, DraftSources, drafters
+from qkv.decoding.drafters.guide import GuidedDrafts
+from qkv.decoding.refine import RefineConfig
+from qkv.decoding.search import SearchTask
+from qkv.errors import UsageError
+from qkv.models.folder import SavedModel, load_model
+from qkv.models.locate import locate_model
+from qkv.models.parallel import ParallelModel
+from qkv.text import fingerprint
+from qkv.text.special import SPECIAL
+
+
+@drafters.register
+class ModelDrafterConfig(DrafterConfig):
+    """Another model, one that writes all tokens at once, guesses the whole output."""
+
+    kind: Literal["model"] = "model"
+    path: Path
+    """Folder of the model or of its run; it has the vocabulary of the model that verifies."""
+    block: int = 16
+    passes: int = Field(default=1, ge=1)
+    """Passes that the other model takes for a draft; more cost more time than they save as a rule."""
+
+    def build(self, saved: SavedModel) -> "ModelDrafter":
+        other = load_model(locate_model(self.path))
+        for name in ("src", "tgt"):
+            if fingerprint(getattr(other.tokenizers, name)) != fingerprint(getattr(saved.tokenizers, name)):
+                raise UsageError(
+                    f"{self.path}: has another vocabulary than the model it shall draft for; train it with "
+                    "tokenizers: the tokenizer folder of that model's run"
+                )
+        if not isinstance(other.model, ParallelModel):
+            raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
+        return ModelDrafter(other.model, self.passes)
+
+
+class ModelDrafter:
+    """Its draft is followed from the beginning, and taken up again after each mistake."""
+
+    def __init__(self, model: ParallelModel, passes: int) -> None:
+        self.model = model
+        self.search = RefineConfig(passes=passes)
+
+    def begin(self, sources: DraftSources) -> Drafts:
+        limits = [self.search.limits(int(length)) for length in sources.src_keep.sum(dim=1)]
+        task = SearchTask(sources.src, sources.src_keep, SPECIAL, limits)
+        return GuidedDrafts([[*best.tokens, SPECIAL.eos] for best, *_ in self.search.fill(self.model, task)])

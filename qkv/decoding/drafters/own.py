@@ -1,0 +1,85 @@
+"""The draft head of the model itself (`model.draft`), trained beside it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from qkv.decoding.drafters.base import Checked, Drafter, DrafterConfig, Drafts, DraftSources, drafters
+from qkv.decoding.drafters.guide import GuidedDrafts
+from qkv.errors import UsageError
+from qkv.functional.ctc import collapse
+from qkv.models.columns import by_columns, laid_by_columns
+from qkv.models.draft_heads.blockwise import BlockwiseHeads
+from qkv.models.draft_heads.source import SourceHead
+from qkv.models.folder import SavedModel
+from qkv.text.special import NEVER_OUTPUT, SPECIAL
+
+
+@drafters.register
+class OwnConfig(DrafterConfig):
+    """What was trained with the model for just this: its draft head."""
+
+    kind: Literal["own"] = "own"
+    block: int = 16
+
+    def build(self, saved: SavedModel) -> Drafter:
+        head = saved.model.draft_head
+        if isinstance(head, BlockwiseHeads):
+            return BlockwiseDrafter(head, saved.model.head.weight)
+        if isinstance(head, SourceHead):
+            return SourceDrafter(head, saved.model.head.weight)
+        raise UsageError("the model has no draft head (model.draft); train one, or use the drafter jacobi or input")
+
+
+class BlockwiseDrafter:
+    """Each pass over the model also guesses the next tokens (Stern 2018)."""
+
+    def __init__(self, head: BlockwiseHeads, weight: Tensor) -> None:
+        self.head = laid_by_columns(head)
+        self.weight = by_columns(weight.detach())
+
+    def begin(self, sources: DraftSources) -> Drafts:
+        return BlockwiseDrafts(self, len(sources.src))
+
+    def guess(self, decoded: Tensor) -> list[list[int]]:
+        """The vectors [R, D] behind the newest tokens to what may follow these."""
+        logits = F.linear(self.head(decoded), self.weight)
+        for token in NEVER_OUTPUT:
+            logits.select(-1, token).fill_(-torch.inf)
+        found: list[list[int]] = logits.argmax(dim=-1).t().tolist()
+        return found
+
+
+class BlockwiseDrafts:
+    """Before the first pass there is nothing to guess from."""
+
+    def __init__(self, drafter: BlockwiseDrafter, sentences: int) -> None:
+        self.drafter = drafter
+        self.guesses: list[list[int]] = [[] for _ in range(sentences)]
+
+    def propose(self, sentence: int, kept: Sequence[int], count: int) -> Sequence[int]:
+        return self.guesses[sentence][:count]
+
+    def learn(self, checked: Checked) -> None:
+        rows = torch.arange(len(checked.accepted), device=checked.decoded.device)
+        newest = checked.decoded[rows, torch.tensor(checked.accepted, device=rows.device)]
+        for sentence, guess in zip(checked.sentences, self.drafter.guess(newest), strict=True):
+            self.guesses[sentence] = guess
+
+
+class SourceDrafter:
+    """Guesses the whole output from the source before the first pass."""
+
+    def __init__(self, head: SourceHead, weight: Tensor) -> None:
+        self.head = laid_by_columns(head)
+        self.weight = by_columns(torch.cat([weight, head.blank]).detach())
+
+    def begin(self, sources: DraftSources) -> Drafts:
+        logits = F.linear(self.head(sources.memory, sources.src_keep), self.weight)
+        paths, lengths = logits.argmax(dim=-1).tolist(), sources.src_keep.sum(dim=1).tolist()
+        blank, each = len(self.weight) - 1, self.head.upsample
+        drafts = [collapse(path[: each * length], blank) for path, length in zip(paths, lengths, strict=True)]
+        return GuidedDrafts([[*draft, SPECIAL.eos] for draft in drafts])

@@ -1,0 +1,117 @@
+"""How deep each token went in a model whose depth adapts: for the terminal and as a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from qkv.data.batch import padded
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.search import SearchTask
+from qkv.decoding.steps import ModelSteps
+from qkv.errors import UsageError
+from qkv.models.channels import haltings
+from qkv.models.folder import SavedModel
+from qkv.text.special import SPECIAL
+from qkv.visual.beam_tree import xml_text
+from qkv.visual.source import source_ids
+
+BAR, HEIGHT, GAP, MARGIN = 22, 16, 8, 16
+STYLE = """
+  svg { background: #fff; font: 13px system-ui, sans-serif; color: #222 }
+  rect { fill: #d0d5dd }
+  rect.taken { fill: #2166ac }
+  text { fill: currentColor }
+  .side { font-weight: 600 }
+  @media (prefers-color-scheme: dark) {
+    svg { background: #16181d; color: #e6e6e6 }
+    rect { fill: #333844 }
+    rect.taken { fill: #6aaee0 }
+  }
+"""
+
+
+@dataclass(frozen=True)
+class TokenDepth:
+    """A token, and the steps that were taken for it."""
+
+    token: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Depths:
+    """What was read and what was said, token by token; `most_...` are the steps that a token may take."""
+
+    source: list[TokenDepth]
+    target: list[TokenDepth]
+    most_source: int
+    most_target: int
+    output: str
+
+
+@torch.no_grad()
+def depths_of(saved: SavedModel, text: str) -> Depths:
+    """Of a text and of its greedy translation; a target token's depth is that of the position that said it."""
+    model = saved.model
+    if not (model.encoder.depth.ends_early and model.decoder.depth.ends_early):
+        raise UsageError("every token takes all layers in this model; train one with model.stack=adaptive")
+    ids, search = source_ids(saved, text), GreedyConfig()
+    src, src_keep = padded([ids], SPECIAL.pad)
+    task = SearchTask(src, src_keep, SPECIAL, [search.limits(len(ids), model.tgt_embedder.positions.max_length)])
+    with haltings.listen() as heard:
+        best = search.run(ModelSteps(model), task)[0][0]
+    encoder, *decoder = heard
+    said = [*best.tokens, SPECIAL.eos]
+    names = saved.tokenizers.tgt.tokens(best.tokens)
+    source_names = [*saved.tokenizers.src.tokens(ids[:-1]), "END"]
+    return Depths(
+        [TokenDepth(name, steps) for name, steps in zip(source_names, encoder.steps[0].tolist(), strict=True)],
+        [
+            TokenDepth(name, int(halting.steps))
+            for name, halting, _ in zip([*names, "END"], decoder, said, strict=False)
+        ],
+        model.encoder.num_layers,
+        model.decoder.num_layers,
+        saved.tokenizers.tgt.decode(best.tokens),
+    )
+
+
+def depth_lines(depths: Depths) -> list[str]:
+    """A line for each token: its steps of the most that it may take."""
+    widest = max(len(each.token) for each in (*depths.source, *depths.target))
+    lines = []
+    for name, side, most in (("read", depths.source, depths.most_source), ("said", depths.target, depths.most_target)):
+        lines.append(f"{name}, {sum(each.steps for each in side) / len(side):.1f} of {most} steps a token")
+        lines += [
+            f"  {each.token:{widest}} {'#' * each.steps}{'.' * (most - each.steps)} {each.steps}" for each in side
+        ]
+    return lines
+
+
+def draw_depths(depths: Depths, title: str) -> str:
+    """A standalone SVG: what was read on the left, what was said on the right, a box for each step."""
+    label = 10 + 8 * min(20, max(len(each.token) for each in (*depths.source, *depths.target)))
+    wide = [label + BAR * most for most in (depths.most_source, depths.most_target)]
+    rows = 1 + max(len(depths.source), len(depths.target))
+    width, height = sum(wide) + 4 * MARGIN, rows * (HEIGHT + GAP) + 2 * MARGIN
+    body = [
+        *_column(depths.source, "read", depths.most_source, MARGIN, label),
+        *_column(depths.target, "said", depths.most_target, 3 * MARGIN + wide[0], label),
+    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    return "\n".join([head, f"<title>{xml_text(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])
+
+
+def _column(side: Sequence[TokenDepth], name: str, most: int, x: int, label: int) -> list[str]:
+    drawn = [f'<text class="side" x="{x}" y="{MARGIN + 12}">{name}</text>']
+    for row, each in enumerate(side, start=1):
+        y = MARGIN + row * (HEIGHT + GAP)
+        token = each.token if len(each.token) <= 20 else each.token[:19] + "…"
+        drawn.append(f'<text x="{x}" y="{y + 13}">{xml_text(token)}</text>')
+        for step in range(most):
+            taken = ' class="taken"' if step < each.steps else ""
+            drawn.append(
+                f'<rect{taken} x="{x + label + step * BAR}" y="{y}" width="{BAR - 3}" height="{HEIGHT}" rx="3"/>'
+            )
+    return drawn

@@ -1,0 +1,21 @@
+"""The one text that a picture shows."""
+
+import sys
+
+from qkv.errors import UsageError
+from qkv.models.folder import SavedModel
+from qkv.text.special import SPECIAL
+
+
+def source_ids(saved: SavedModel, text: str, max_src_tokens: int | None = None) -> list[int]:
+    """The ids of a text, END included; refuses what a translator would cut or leave out."""
+    ids = saved.tokenizers.src.encode(text)
+    if not ids:
+        raise UsageError("the text is empty; give one to translate")
+    limits = [limit for limit in (max_src_tokens, saved.model.src_embedder.positions.max_length) if limit is not None]
+    longest = min(limits, default=sys.maxsize)
+    if len(ids) >= longest:
+        raise UsageError(
+            f"the text has {len(ids):,} tokens, and {longest - 1:,} can be read at most; give a shorter one"
+        )
+    return [*ids, SPECIAL.eos]
