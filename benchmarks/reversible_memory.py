@@ -2,12 +2,13 @@
 
     python benchmarks/reversible_memory.py --depths 2 4 8 16 32
 
-One encoder layer stands at every depth, so that weights and their gradients take the same for all, and what grows is what
-training keeps for the backward pass. Each measurement is a process of its own; the peak is the resident memory above
-what the process had before the pass.
+One encoder layer stands at every depth, so that weights and their gradients take the same for all, and what grows is
+what training keeps for the backward pass. Each measurement is a process of its own; the peak is the resident memory
+above what the process had before the pass.
 """
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 
 VOCAB = 1000
+TRUTHFUL = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+"""The C library gives every freed tensor back at once, so that resident memory is what is really in use."""
 KINDS: dict[str, dict[str, object]] = {
     "layers": {},
     "reversible": {"stack": "reversible"},
@@ -65,7 +68,7 @@ def main() -> None:
         cells = []
         for depth in options.depths:
             command = [sys.executable, __file__, *sizes, "--one", kind, str(depth)]
-            found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            found = subprocess.run(command, capture_output=True, text=True, check=True, env=TRUTHFUL).stdout.split()
             cells.append(f"{found[0]} ({found[1]})")
         print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
 

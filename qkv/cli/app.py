@@ -9,6 +9,7 @@ import warnings
 import typer
 
 from qkv.cli import (
+    attach,
     average,
     compare,
     config,
@@ -57,6 +58,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("average")(average.average)
+app.command("attach")(attach.attach)
 app.command("distill")(distill.distill)
 app.command("export")(export.export)
 app.command("demo")(demo.demo)

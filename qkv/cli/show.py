@@ -35,6 +35,7 @@ def beam(
     from qkv.decoding.settings import translation_config
     from qkv.errors import UsageError
     from qkv.files import write_atomic
+    from qkv.models.parallel import ParallelModel
     from qkv.visual.beam_tree import draw_tree, grow_tree
 
     _refuse_bad_text(text)
@@ -43,6 +44,8 @@ def beam(
     if not isinstance(search, BeamConfig):
         raise UsageError("the picture shows a beam search, not another one; leave search.kind out")
     saved = ModelSet([model]).loaded[0]
+    if isinstance(saved.model, ParallelModel):
+        raise UsageError(f"a model of the kind {saved.model.kind} fills a canvas; qkv show passes draws that")
     nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
     write_atomic(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
@@ -113,3 +116,33 @@ def attention(
     panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
     write_atomic(out, draw_patterns(panels, "Who attends to whom: queries run down, keys to the right"))
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
+
+
+@app.command("passes")
+def passes(
+    model: Annotated[Path, typer.Argument(help="The folder of a non-autoregressive model or of its run.")],
+    text: Annotated[str, typer.Argument(help="The source text.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.passes=4.")] = None,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("passes.svg"),
+) -> None:
+    """Draw what a model that writes all tokens at once says in each pass; prints the text that came out."""
+    from qkv.decoding.model_set import ModelSet
+    from qkv.decoding.refine import RefineConfig
+    from qkv.decoding.settings import translation_config
+    from qkv.errors import UsageError
+    from qkv.files import write_atomic
+    from qkv.models.parallel import ParallelModel
+    from qkv.visual.passes import draw_passes, watch_passes
+
+    _refuse_bad_text(text)
+    saved = ModelSet([model]).loaded[0]
+    parallel = saved.model
+    if not isinstance(parallel, ParallelModel):
+        raise UsageError("the model is autoregressive, so it fills no canvas; qkv show beam draws its search")
+    config = translation_config(overrides or [], model)
+    if not isinstance(config.search, RefineConfig):
+        raise UsageError(f"a model of the kind {parallel.kind} has one search, refine; leave search.kind out")
+    rows, best = watch_passes(saved, parallel, text, config.search, config.max_src_tokens)
+    write_atomic(out, draw_passes(rows, f"Passes over the canvas for: {text}"))
+    print(saved.tokenizers.tgt.decode(best.tokens))
+    typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)

@@ -10,7 +10,7 @@ from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.base import Generator, Wanted
 from qkv.decoding.refinement.canvas import Pass, Watch, refine
 from qkv.decoding.refinement.generators import generator_for
-from qkv.decoding.search import SearchConfig, SearchTask, searches
+from qkv.decoding.search import Limits, SearchConfig, SearchTask, searches
 from qkv.decoding.steps import StepFunction
 from qkv.errors import UsageError
 from qkv.models.parallel import ParallelModel
@@ -60,38 +60,31 @@ class RefineConfig(SearchConfig):
         generator = generator_for(model, Wanted(self.length_factor, self.length, self.length_beam, self.beam))
         self._refuse(model, task, generator)
 
-        taken = 0
-
         def after_pass(done: Pass) -> None:
-            nonlocal taken
-            taken += 1
             watch(done)
             task.after_step()
 
         with torch.inference_mode():
             source = model.read(task.src, task.src_keep)
             lengths = generator.lengths(source, task.limits)
-            candidates = lengths.shape[1]
-            filled = refine(
-                model,
-                source.repeated(candidates),
-                lengths.flatten(),
-                self.passes or generator.passes,
-                generator.never,
-                after_pass,
-                generator.top,
-                generator.ask,
-            )
-        found = []
-        for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True)):
-            each = [
-                replace(hypothesis, passes=taken)
-                for number, length in enumerate(own)
-                for hypothesis in generator.read(filled, sentence * candidates + number, length, limits)
-            ]
-            # Sorting is stable: of equals the more probable length.
-            found.append(sorted(each, key=lambda one: -one.score)[: task.nbest])
-        return found
+            rows, passes = source.repeated(lengths.shape[1]), self.passes or generator.passes
+            never, top, ask = generator.never, generator.top, generator.ask
+            filled = refine(model, rows, lengths.flatten(), passes, never, after_pass, top, ask)
+        return [
+            self._best(generator, filled, sentence, own, limits)[: task.nbest]
+            for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True))
+        ]
+
+    def _best(
+        self, generator: Generator, filled: Pass, sentence: int, lengths: list[int], limits: Limits
+    ) -> list[Hypothesis]:
+        """What the canvases of one sentence say, best first; of equals the more probable length."""
+        distinct: dict[tuple[int, ...], Hypothesis] = {}
+        for number, length in enumerate(lengths):
+            for hypothesis in generator.read(filled, sentence * len(lengths) + number, length, limits):
+                # Two lengths beyond the limit are one.
+                distinct.setdefault(tuple(hypothesis.tokens), replace(hypothesis, passes=filled.number))
+        return sorted(distinct.values(), key=lambda one: -one.score)
 
     def _refuse(self, model: ParallelModel, task: SearchTask, generator: Generator) -> None:
         if self.length_beam > 1 and not generator.tries_lengths:

@@ -4,6 +4,7 @@ A path collapses: equal neighbours become one, then blanks go. P(Y) is the sum o
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -18,7 +19,7 @@ def collapse(path: Sequence[int], blank: int) -> list[int]:
 
 def fewest_positions(target: Sequence[int]) -> int:
     """|Y| + the number of equal neighbours, between which a blank must stand: the shortest path to Y."""
-    return len(target) + sum(left == right for left, right in zip(target, target[1:], strict=False))
+    return len(target) + sum(left == right for left, right in pairwise(target))
 
 
 def ctc_log_prob(log_probs: Float[Tensor, "T V"], target: Sequence[int], blank: int) -> Float[Tensor, ""]:

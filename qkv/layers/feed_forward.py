@@ -36,7 +36,9 @@ class PositionWise(nn.Module):
     chunk: int | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.transform(x) if self.chunk is None else in_slices(self.transform, x, self.chunk)
+        if self.chunk is None:
+            return self.transform(x)
+        return in_slices(self.transform, x, self.chunk, list(self.parameters()))
 
     def transform(self, x: Tensor) -> Tensor:
         """The function, of all positions of `x` at once."""

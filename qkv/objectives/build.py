@@ -22,7 +22,6 @@ from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text.special import SpecialIds
 
-
 OBJECTIVES: dict[type[DecoderConfig], Callable[[Any, Parts], Objective]] = {
     CanvasConfig: Canvas,
     CtcConfig: Ctc,

@@ -91,6 +91,10 @@ def _source_loss(head: SourceHead, weight: Tensor, memory: Tensor, batch: Batch,
     keep = batch.src_keep.repeat_interleave(head.upsample, dim=1)
     path_lengths = keep.sum(dim=1)
     fits = ctc_fits(targets, lengths, path_lengths)
+    if head.training and head.negatives:
+        drawn = torch.randint(len(weight), (head.negatives,), device=targets.device)
+        some = torch.cat([targets.flatten(), drawn]).unique()
+        weight, targets = weight[some], torch.searchsorted(some, targets)
     labels = torch.cat([torch.full_like(lengths, len(weight))[:, None], targets], dim=1)
     rows = labels.repeat_interleave(path_lengths, dim=0)
     vectors = head(memory, batch.src_keep)[keep]

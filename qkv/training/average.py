@@ -41,8 +41,8 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     config = SavedConfig(
         model=recipe.model,
         text=recipe.text,
-        longest_src=known and known.longest_src,
-        median_src=known and known.median_src,
+        longest_src=known.longest_src if known else None,
+        median_src=known.median_src if known else None,
     )
     save_model(out, SavedModel(model, tokenizers, config), about)
     return chosen

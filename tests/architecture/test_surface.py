@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 RECIPES = sorted([*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
 NAMES = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
 VERBS = {
+    "attach": ["model", "drafter", "--out"],
     "average": ["run", "--out", "--last", "--best"],
     "compare": [
         "systems",
@@ -70,7 +71,9 @@ VERBS = {
     "export": ["model", "--to", "--out", "--quantization"],
     "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
     "show beam": ["model", "text", "overrides", "--out"],
+    "show depth": ["model", "text", "--out"],
     "show positions": ["model", "--length", "--out"],
+    "show wiring": ["model", "--out"],
     "tokenizer encode": ["folder", "--side"],
     "tokenizer train": ["recipe", "overrides", "--out"],
     "train": ["recipe", "overrides", "--resume"],
@@ -83,6 +86,7 @@ VERBS = {
         "--with",
         "--engine",
         "--beam",
+        "--draft",
         "--length-factor",
         "--nbest",
         "--scores",

@@ -51,6 +51,7 @@ def test_three_updates_lower_the_loss(decoder: dict[str, Any], objective: dict[s
 
 
 @every_kind
+@torch.no_grad()
 def test_the_loss_ignores_padding_and_batch(kind: str) -> None:
     model, trainer, batch = parallel_model(kind), objective_of(kind), batch_of(LENGTHS)
     whole = trainer.validation_loss(model, batch)
@@ -61,10 +62,10 @@ def test_the_loss_ignores_padding_and_batch(kind: str) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("passes", [None, 1, 3])
+@pytest.mark.parametrize("passes", [None, 3])
 def test_the_output_ignores_padding_and_batch(kind: str, passes: int | None) -> None:
     model = parallel_model(kind, seed=4)
-    sources = [source[:-1] for source in random_sources(12, 3)]
+    sources = [source[:-1] for source in random_sources(8, 3)]
     together = decode(model, sources, passes=passes)
     alone = [decode(model, [source], passes=passes)[0] for source in sources]
     assert [best.tokens for best, *_ in together] == [best.tokens for best, *_ in alone]

@@ -46,7 +46,8 @@ def test_wide_vectors_exist_for_one_slice_only() -> None:
     for chunk in (None, 8):
         f.chunk, sizes = chunk, []
         with torch.autograd.graph.saved_tensors_hooks(lambda t, to=sizes: to.append(t.nbytes) or t, lambda t: t):
-            f(x).sum().backward()
+            y = f(x)
+        y.sum().backward()
         kept.append(sum(sizes))
     assert seen[0] == 2 * 64 * 40
     assert seen[1:] == [2 * 8 * 40] * 16  # eight slices, computed twice

@@ -41,7 +41,7 @@ class Generator:
 
     passes = 1
     """How many passes it takes if nobody says."""
-    never = (*NEVER_OUTPUT, SPECIAL.eos)
+    never: tuple[int, ...] = (*NEVER_OUTPUT, SPECIAL.eos)
     """Tokens that do not come out."""
     top = 1
     """How many tokens of each position it wants to know."""

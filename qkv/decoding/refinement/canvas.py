@@ -31,6 +31,8 @@ class Guess:
 class Pass:
     """A canvas after a pass."""
 
+    number: int
+    """Of the pass, from 1 on."""
     tokens: Tensor
     """[R, T], all filled; padding where a row ends."""
     scores: Tensor
@@ -69,7 +71,7 @@ def refine(
         fresh = canvas == SPECIAL.mask
         tokens = torch.where(fresh, guess.tokens[..., 0], tokens)
         scores = torch.where(fresh, guess.log_probs[..., 0], scores)
-        done = Pass(tokens, scores, fresh, guess)
+        done = Pass(number, tokens, scores, fresh, guess)
         watch(done)
         counts = lengths * (passes - number) // passes
         if not bool(counts.any()):

@@ -28,19 +28,31 @@ class SourceConfig(DraftHeadConfig):
     """Positions for each source token, END counted; a target that does not fit is left out of training, counted."""
     d_ff: int | None = Field(default=None, ge=1)
     """Inner width of its feed-forward networks; null: that of the model."""
+    negatives: int | None = Field(default=None, ge=1)
+    """In training, probabilities are over the tokens of the batch and so many others drawn at random, which is faster
+    for a large vocabulary; null: over all tokens."""
 
     def build(self, d_model: int, num_heads: int, d_ff: int, dropout: float) -> "SourceHead":
-        return SourceHead(self.layers, self.upsample, d_model, num_heads, self.d_ff or d_ff, dropout)
+        sizes = (d_model, num_heads, self.d_ff or d_ff)
+        return SourceHead(self.layers, self.upsample, *sizes, dropout, self.negatives)
 
 
 class SourceHead(DraftHead):
     """x_(u s + i) = memory_s U_i + PE, layers, norm: vectors for the model's own output head and one more for blank."""
 
     def __init__(
-        self, layers: int, upsample: int, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0
+        self,
+        layers: int,
+        upsample: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        negatives: int | None = None,
     ) -> None:
         super().__init__()
         self.upsample = upsample
+        self.negatives = negatives
         self.positions = Sinusoidal(d_model)
         self.spread = nn.Linear(d_model, upsample * d_model)
         nn.init.xavier_uniform_(self.spread.weight)

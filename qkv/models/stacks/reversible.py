@@ -17,7 +17,7 @@ from qkv.models.stacks.base import CachedLayers, Depth, Layers, StackConfig, Tra
 class ReversibleConfig(StackConfig):
     """Two streams, each sublayer reads one and adds to the other; training keeps no activation of any layer.
 
-    The backward pass computes them again, so that an update takes about a third longer."""
+    The backward pass computes each sublayer a second time."""
 
     kind: Literal["reversible"] = "reversible"
 

@@ -1,0 +1,34 @@
+"""A model's folder with a drafter in it, so that the two go together."""
+
+import shutil
+from pathlib import Path
+
+from qkv.decoding.drafters.other_model import ModelDrafterConfig
+from qkv.decoding.drafting import DRAFTER
+from qkv.errors import UsageError
+from qkv.files import new_folder, verify_folder
+from qkv.models.folder import load_model
+from qkv.models.locate import locate_model
+
+
+def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
+    """Put the model in `drafter` into the folder of `model`, or into a copy of it in `out`; the folder written.
+
+    Whatever was attached before is replaced. Raises UsageError if the two do not go together.
+    """
+    folder, other = locate_model(model), locate_model(drafter)
+    manifest = verify_folder(folder)
+    if manifest.get("what") != "model":
+        raise UsageError(f"{folder}: holds no model that a drafter could be attached to; give the one it was made from")
+    ModelDrafterConfig(path=other).build(load_model(folder))
+    about = {key: value for key, value in manifest.items() if key not in ("format", "files", "seal")}
+    final = out or folder
+    if final.exists() and final != folder:
+        raise UsageError(f"{final}: exists already; choose another folder")
+    with new_folder(final, about) as temporary:
+        own = [name for name in manifest["files"] if Path(name).parts[0] != DRAFTER]
+        for name in own:
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / name, temporary / name)
+        shutil.copytree(other, temporary / DRAFTER, ignore=lambda at, names: [DRAFTER] if DRAFTER in names else [])
+    return final

@@ -1,0 +1,65 @@
+"""Computing something a second time exactly as the first time: for kernels that keep no activations."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a computation depends on besides tensors: the random generators, and the precision of autocast."""
+
+    device: torch.device
+    random: Tensor
+    device_random: Tensor | None
+    low: torch.dtype | None
+
+    @classmethod
+    def now(cls, device: torch.device) -> "Moment":
+        kind = device.type
+        low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        device_random = torch.cuda.get_rng_state(device) if kind == "cuda" else None
+        return cls(device, torch.get_rng_state(), device_random, low)
+
+    @contextmanager
+    def precision(self) -> Iterator[None]:
+        # Without the cache: weights that were rounded without a gradient would be used again where one is wanted.
+        with torch.autocast(self.device.type, self.low, enabled=self.low is not None, cache_enabled=False):
+            yield
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """As it was then, with gradients; afterwards the generators are where they are now."""
+        with torch.random.fork_rng([] if self.device_random is None else [self.device]):
+            torch.set_rng_state(self.random)
+            if self.device_random is not None:
+                torch.cuda.set_rng_state(self.device_random, self.device)
+            with self.precision(), torch.enable_grad():
+                yield
+
+
+class Gradients:
+    """∂L/∂source of some tensors, added up over parts that are computed again one after the other."""
+
+    def __init__(self, sources: Sequence[Tensor]) -> None:
+        self.places = {id(source): place for place, source in enumerate(sources)}
+        self.found: list[Tensor | None] = [None] * len(self.places)
+
+    def through(
+        self, f: Callable[[Tensor], Tensor], x: Tensor, upstream: Tensor, moment: Moment, sources: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """f(x) as it was at that moment, and ∂L/∂x from ∂L/∂f(x); what `sources` get is added up here."""
+        wanted = [source for source in sources if source.requires_grad]
+        x = x.detach().requires_grad_()
+        with moment.again():
+            y = f(x)
+        d_x, *d_sources = torch.autograd.grad(y, [x, *wanted], upstream.to(y.dtype), allow_unused=True)
+        for source, gradient in zip(wanted, d_sources, strict=True):
+            if gradient is not None:
+                place = self.places[id(source)]
+                before = self.found[place]
+                self.found[place] = gradient if before is None else before.add_(gradient)
+        return y.detach(), d_x

@@ -1,0 +1,231 @@
+"""The one loop that fills canvases, and what is read off them."""
+
+import math
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.refine import RefineConfig
+from qkv.decoding.refinement.canvas import Pass, least_sure, refine
+from qkv.decoding.refinement.paths import path_of_length, prefix_beam_search, runs
+from qkv.decoding.search import Constraints, Limits, SearchConfig
+from qkv.decoding.torch_engine import TorchEngine
+from qkv.errors import QkvError, UsageError
+from qkv.functional.ctc import collapse
+from qkv.models.parallel import Source, open_canvas
+from qkv.text import SPECIAL
+from qkv.text.special import NEVER_OUTPUT
+from tests.support.parallel import PARALLEL, decode, know, parallel_model
+from tests.support.small import small_model
+from tests.support.tables import task_of
+
+BLANK = 2
+
+
+def sources(*lengths: int) -> Source:
+    rows = torch.full((len(lengths), max(lengths)), 7)
+    keep = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return Source(rows, keep, torch.zeros(*rows.shape, 16))
+
+
+def history(model: Any, lengths: list[int], passes: int) -> list[Pass]:
+    found: list[Pass] = []
+    refine(model, sources(*[3] * len(lengths)), torch.tensor(lengths), passes, NEVER_OUTPUT, found.append)
+    return found
+
+
+@pytest.mark.parametrize("passes", [1, 2, 4, 10])
+@pytest.mark.parametrize("kind", ["mask_predict", "nat"])
+def test_with_the_true_length_and_an_oracle_the_target_comes_out(kind: str, passes: int) -> None:
+    model, target = parallel_model(kind), torch.tensor([[5, 9, 6, 6, 11]])
+    know(model, target)
+    (best,) = decode(model, [[7, 8]], passes=passes, length=5)[0]
+    assert best.tokens == target[0].tolist()
+    assert best.ended
+    assert best.score == pytest.approx(0.0, abs=1e-6)
+
+
+def test_one_pass_is_the_argmax_of_the_plain_model() -> None:
+    model = parallel_model("nat", seed=3)
+    src, keep = torch.tensor([[7, 8, 9, SPECIAL.eos]]), torch.ones(1, 4, dtype=torch.bool)
+    canvas = open_canvas(torch.tensor([6]))
+    log_probs = model.head.log_probs(model(src, keep, canvas), (*NEVER_OUTPUT, SPECIAL.eos))
+    (best,) = decode(model, [[7, 8, 9]], passes=1, length=6)[0]
+    assert best.tokens == log_probs.argmax(dim=-1)[0].tolist()
+    assert best.token_scores == pytest.approx(log_probs.amax(dim=-1)[0].tolist(), abs=1e-5)
+    assert best.passes == 1
+
+
+def test_each_pass_opens_the_least_sure_and_keeps_the_rest() -> None:
+    """10 tokens and 4 passes: 7, 5 and 2 are open again; nothing after the last. A row of its own length each."""
+    model = parallel_model("mask_predict")
+    answers = torch.randint(5, 15, (2, 10), generator=torch.Generator().manual_seed(1))
+    sure = 1 + torch.rand(2, 10, generator=torch.Generator().manual_seed(2))
+    seen = know(model, answers, sure)
+    found = history(model, [10, 4], 4)
+    assert [(canvas == SPECIAL.mask).sum(dim=1).tolist() for canvas in seen] == [[10, 4], [7, 3], [5, 2], [2, 1]]
+    for before, canvas in zip(found, seen[1:], strict=False):
+        for row, length in ((0, 10), (1, 4)):
+            opened = canvas[row, :length] == SPECIAL.mask
+            assert before.scores[row, :length][opened].max() <= before.scores[row, :length][~opened].min()
+            assert torch.equal(canvas[row, :length][~opened], before.tokens[row, :length][~opened])
+            assert (canvas[row, length:] == SPECIAL.pad).all()
+    for earlier, later in pairwise(found):
+        assert torch.equal(earlier.tokens[~later.fresh], later.tokens[~later.fresh])
+        assert torch.equal(earlier.scores[~later.fresh], later.scores[~later.fresh])
+    assert not (found[-1].tokens == SPECIAL.mask).any()
+
+
+def test_it_stops_when_nothing_is_open_any_more() -> None:
+    model = parallel_model("mask_predict")
+    seen = know(model, torch.tensor([[5, 6]]))
+    assert len(history(model, [2], 10)) == len(seen) == 6  # 10 passes, but floor(2 (10 - 6) / 10) = 0
+
+
+def test_the_least_sure() -> None:
+    scores, keep = torch.tensor([[-1.0, -3.0, -3.0, -9.0]]), torch.tensor([[True, True, True, False]])
+    assert least_sure(scores, keep, torch.tensor([2])).tolist() == [[False, True, True, False]]
+    assert least_sure(scores, keep, torch.tensor([1])).tolist() == [[False, True, False, False]]
+
+
+def test_lengths_compete_by_their_mean() -> None:
+    model = parallel_model("nat", seed=5)
+    each = decode(model, [[7, 8, 9, 10]], nbest=4, length_beam=4, max_extra=999)[0]
+    lengths = [len(one.tokens) for one in each]
+    assert len(set(lengths)) == 4
+    assert [one.score for one in each] == sorted((one.score for one in each), reverse=True)
+    for one in each:
+        (alone,) = decode(model, [[7, 8, 9, 10]], length=len(one.tokens))[0]
+        assert alone.tokens == one.tokens
+        assert one.score == pytest.approx(math.fsum(alone.token_scores) / len(one.tokens), abs=1e-5)
+    (plain,) = decode(model, [[7, 8, 9, 10]], max_extra=999)[0]
+    assert len(plain.tokens) in lengths
+    short = decode(model, [[7, 8, 9, 10]], nbest=4, length_beam=4, max_length=2)[0]
+    assert [len(one.tokens) for one in short] == [2]
+
+
+def canvas_says(answers: list[int], **search: Any) -> Any:
+    model = parallel_model({"kind": "canvas", "factor": 1.0, "extra": 3})
+    know(model, torch.tensor([answers]))
+    return decode(model, [[7, 8]], **search)[0][0]
+
+
+def test_a_long_canvas_ends_at_its_first_end() -> None:
+    end = SPECIAL.eos
+    best = canvas_says([5, 6, end, 7, 8, 9])
+    assert (best.tokens, best.ended, len(best.token_scores)) == ([5, 6], True, 3)
+    assert canvas_says([5, 6, end, 11, end, 12]) == best
+    assert canvas_says([end] * 6).tokens == []
+    full = canvas_says([5, 6, 7, 8, 9, 10])
+    assert (full.tokens, full.ended) == ([5, 6, 7, 8, 9, 10], False)
+    short = canvas_says([5, 6, 7, end, end, end], max_length=2)
+    assert (short.tokens, short.ended) == ([5, 6], False)
+
+
+def test_ctc_collapses_what_it_says() -> None:
+    model = parallel_model("ctc")
+    model.head.weight = torch.nn.Parameter(torch.zeros(16, 16))
+    know(model, torch.tensor([[15, 5, 5, 15, 5, 6, 6, 15]]))
+    (best,) = decode(model, [[7, 8, 9]])[0]
+    assert (best.tokens, len(best.token_scores), best.ended) == ([5, 5, 6], 3, True)
+
+
+def steps_of(positions: int) -> tuple[list[dict[int, float]], Tensor]:
+    torch.manual_seed(positions)
+    table = torch.randn(positions, 3, dtype=torch.float64).log_softmax(dim=-1)
+    return [dict(enumerate(row)) for row in table.tolist()], table
+
+
+@pytest.mark.parametrize("positions", [1, 3, 5])
+def test_paths_against_all_paths(positions: int) -> None:
+    steps, table = steps_of(positions)
+    total: dict[tuple[int, ...], float] = {}
+    best: dict[int, tuple[float, list[int]]] = {}
+    for path in product(range(3), repeat=positions):
+        score = math.fsum(float(table[at, token]) for at, token in enumerate(path))
+        output = tuple(collapse(path, BLANK))
+        assert output == tuple(path[start] for start, _ in runs(path, BLANK))
+        total[output] = total.get(output, 0.0) + math.exp(score)
+        best[len(output)] = max(best.get(len(output), (-math.inf, [])), (score, list(path)))
+    found = prefix_beam_search(steps, BLANK, 999)
+    assert {prefix: pytest.approx(math.exp(score)) for prefix, score in found} == total
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert prefix_beam_search(steps, BLANK, 4)[0][0] == max(total, key=total.__getitem__)
+    for count in range(positions + 1):
+        assert path_of_length(steps, BLANK, count) == best[count][1]
+
+
+def test_the_beam_of_ctc_gives_the_best_outputs() -> None:
+    model = parallel_model("ctc", seed=2)
+    each = decode(model, [[7, 8, 9]], nbest=4, beam=16)[0]
+    (greedy,) = decode(model, [[7, 8, 9]])[0]
+    assert len({tuple(one.tokens) for one in each}) == 4
+    assert [one.score for one in each] == sorted((one.score for one in each), reverse=True)
+    assert each[0].score >= greedy.score
+
+
+def request_of(search: SearchConfig, **changes: Any) -> DecodeRequest:
+    return DecodeRequest(search, changes.pop("nbest", 1), [Constraints(**changes.pop("rules", {}))], **changes)
+
+
+REFUSED: list[tuple[str, DecodeRequest, str]] = [
+    *(
+        (kind, request_of(GreedyConfig()), f"of the kind {kind}, so it has no search greedy: use refine")
+        for kind in PARALLEL
+    ),
+    ("nat", request_of(BeamConfig()), "no search beam"),
+    ("autoregressive", request_of(RefineConfig()), "autoregressive, so it has no search refine"),
+    ("ctc", request_of(RefineConfig(), attention=True), "tells no alignment"),
+    ("ctc", request_of(RefineConfig(), rules={"prefix": [5]}), "cannot obey prefix"),
+    ("ctc", request_of(RefineConfig(length_beam=2)), "predicts no length"),
+    ("nat", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
+    ("nat", request_of(RefineConfig(), nbest=2), "1 outputs, not 2"),
+    ("ctc", request_of(RefineConfig(length=9)), "9 is outside the canvas"),
+    ("canvas", request_of(RefineConfig(length=99)), "99 is outside the canvas"),
+]
+
+
+@pytest.mark.parametrize(("kind", "request_", "words"), REFUSED)
+def test_what_makes_no_sense_is_refused_in_one_sentence(kind: str, request_: DecodeRequest, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        TorchEngine([small_model(decoder=kind).eval()]).decode([[7, 8, SPECIAL.eos]], request_)
+    assert "\n" not in str(error.value)
+
+
+def test_models_do_not_vote_and_have_no_next_token() -> None:
+    model = parallel_model("nat")
+    with pytest.raises(UsageError, match="cannot vote"):
+        TorchEngine([model, model]).decode([[7, SPECIAL.eos]], request_of(RefineConfig()))
+    with pytest.raises(QkvError, match="no next token"):
+        model.decode(torch.tensor([[5]]), torch.zeros(1, 1, 16), torch.ones(1, 1, dtype=torch.bool))
+    with pytest.raises(UsageError, match="non-autoregressive"):
+        RefineConfig().run(None, task_of([[5, SPECIAL.eos]], Limits(3)))  # type: ignore[arg-type]  # it never looks
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"length": 3, "length_factor": 2.0},
+        {"length": 3, "length_beam": 2},
+        {"beam": 2, "passes": 2},
+        {"min_length": 1},
+        {"no_repeat_ngram": 2},
+    ],
+)
+def test_settings_that_exclude_each_other(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"leave|use"):
+        RefineConfig(**settings)
+
+
+def test_a_damaged_model_is_told() -> None:
+    model = parallel_model("ctc")
+    with torch.no_grad():
+        model.head.weight.fill_(torch.nan)
+    with pytest.raises(QkvError, match="not a number"):
+        decode(model, [[7]])
