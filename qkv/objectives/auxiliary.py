@@ -20,15 +20,16 @@ def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
     """Decorator of an objective's `training_loss`: sum + Σ over sentences of (target tokens) · (cost of the sentence).
 
     A cost counts for each target token as the objective's own loss does, so it does not depend on how an update is
-    cut into micro-batches. It is no part of the likelihood.
+    cut into micro-batches. It is no part of the likelihood. A pass without gradients inside, which only looks, is free.
     """
 
     @wraps(training_loss)
     def with_costs(self: Any, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         with auxiliary_losses.listen() as costs:
             report = training_loss(self, model, batch, update)
-        tokens = batch.tgt_weight.sum(dim=1)
-        return replace(report, sum=sum((_total(cost, tokens) for cost in costs), report.sum))
+        tokens, learning = batch.tgt_weight.sum(dim=1), report.sum.requires_grad
+        counted = [cost for cost in costs if cost.requires_grad == learning]
+        return replace(report, sum=sum((_total(cost, tokens) for cost in counted), report.sum))
 
     return with_costs
 

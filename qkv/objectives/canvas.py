@@ -7,6 +7,7 @@ from qkv.functional.smoothing import Smoothing
 from qkv.models.decoders.canvas import CanvasConfig, CanvasModel
 from qkv.models.parallel import open_canvas
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.parts import Parts
 from qkv.objectives.report import LossReport
 from qkv.objectives.targets import without_end
@@ -22,6 +23,7 @@ class Canvas:
         self.decoder = decoder
         self.parts = parts
 
+    @with_auxiliary_losses
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         return self._loss(model, batch, self.parts.smoothing, self.decoder.tail)
 

@@ -11,6 +11,7 @@ from qkv.kernels.label_log_probs import label_log_probs, label_logits
 from qkv.models.decoders.ctc import CtcConfig, CtcModel
 from qkv.models.parallel import Source, open_canvas
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.parts import Parts
 from qkv.objectives.report import LossReport
 from qkv.objectives.targets import without_end
@@ -28,6 +29,7 @@ class Ctc:
     def __init__(self, decoder: CtcConfig, parts: Parts) -> None:
         self.parts = parts
 
+    @with_auxiliary_losses
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, CtcModel)
         pairs, glancing = _Pairs(model, batch, self.parts.special), self.parts.glancing

@@ -8,6 +8,7 @@ from qkv.functional.glancing import choose_some
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatModel
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.nat import LengthPairs
 from qkv.objectives.parts import Parts
 from qkv.objectives.report import LossReport
@@ -20,6 +21,7 @@ class MaskPredict:
         self.decoder = decoder
         self.parts = parts
 
+    @with_auxiliary_losses
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)

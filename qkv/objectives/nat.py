@@ -12,6 +12,7 @@ from qkv.models.decoders.nat import NatConfig, NatModel
 from qkv.models.length_predictor import length_classes
 from qkv.models.parallel import Source, open_canvas
 from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.parts import Parts
 from qkv.objectives.report import LossReport
 from qkv.objectives.targets import without_end
@@ -61,6 +62,7 @@ class Nat:
         self.decoder = decoder
         self.parts = parts
 
+    @with_auxiliary_losses
     def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs, glancing = LengthPairs(model, batch, self.parts), self.parts.glancing

@@ -70,6 +70,7 @@ VERBS = {
     ],
     "export": ["model", "--to", "--out", "--quantization"],
     "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
+    "show attention": ["model", "--length", "--out"],
     "show beam": ["model", "text", "overrides", "--out"],
     "show depth": ["model", "text", "--out"],
     "show positions": ["model", "--length", "--out"],

@@ -19,12 +19,10 @@ from tests.support.attentions import CAUSAL, CROSS, ENCODER, GLOBAL, WINDOWS, Se
 from tests.support.small import VOCAB, batch_of, decode, small_model, stir
 
 WIDTH, HEADS, DEPTH = 16, 4, 1
-ELSEWHERE = {"lsh"}
-"""Kinds whose definition is in a test of their own: it is not dense attention with a mask."""
 
 
 def test_every_kind_is_swept() -> None:
-    assert {setting["kind"] for setting in ENCODER} | ELSEWHERE == set(attentions.names())
+    assert {setting["kind"] for setting in ENCODER} == set(attentions.names())
 
 
 def build(setting: Setting, scheme: str = "none", looks_back: bool = False, dropout: float = 0.0) -> Attention:

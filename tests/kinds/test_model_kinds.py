@@ -76,7 +76,11 @@ MODEL_PARTS: dict[str, Kinds[Any]] = {
     "weigh": weighings,
 }
 # What a kind cannot do without: a window so narrow that it matters in a sentence of a few words.
-NEEDED: dict[str, dict[str, Any]] = {"truncated": {"left": 1}, "longformer": {"window": 2, "global_positions": [0]}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "truncated": {"left": 1},
+    "longformer": {"window": 2, "global_positions": [0]},
+    "lsh": {"chunk": 2},
+}
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 OBJECTIVE_PARTS: dict[str, Kinds[Any]] = {"smoothing": smoothings, "noise": noises, "consistency": consistencies}
 REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, **OBJECTIVE_PARTS, "schedule": schedules}

@@ -14,9 +14,11 @@ from qkv.functional.positions import sinusoidal
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
 from qkv.models.channels import Halting, auxiliary_losses, haltings
+from qkv.models.decoders.ctc import CtcConfig
 from qkv.models.inference import InferenceModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.adaptive import Adaptive
+from qkv.objectives.build import build_objective
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
@@ -99,7 +101,7 @@ def test_the_walk_is_the_definition_where_positions_do_not_meet() -> None:
 
 
 def test_who_has_halted_keeps_its_state_and_stays_visible() -> None:
-    """Two positions that see each other: the first halts after one step, the second goes on and reads its last state."""
+    """Two positions that see each other: the first halts after one step, the second goes on and reads it."""
     depth = adaptive(bias=0.0, most=3)
     with torch.no_grad():
         depth.halt.weight.copy_(torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
@@ -276,3 +278,16 @@ def test_two_passes_at_once_cost_their_mean() -> None:
     single = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     twice, once = teacher.training_loss(model, batch, 1), single.training_loss(model, batch, 1)
     torch.testing.assert_close(twice.sum - twice.nll, once.sum - once.nll)
+
+
+def test_a_pass_that_only_looks_costs_nothing() -> None:
+    """Glancing fills the canvas once without gradients; the encoder and the second pass count."""
+    model, batch = pondering(decoder={"kind": "ctc", "upsample": 3}), sentences()
+    config = ObjectiveConfig(smoothing=NoSmoothing(), glancing={})
+    objective = build_objective(config, CtcConfig(upsample=3), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    with haltings.listen() as heard:
+        report = objective.training_loss(model, batch, 1)
+    encoder, _, second = heard
+    tokens = batch.tgt_weight.sum(dim=1).double()
+    means = [(each.steps + each.remainder).sum(1) / (each.steps > 0).sum(1) for each in (encoder, second)]
+    assert float(report.sum.detach()) - report.nll == pytest.approx(0.2 * float(sum(means) @ tokens))

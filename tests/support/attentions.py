@@ -33,8 +33,9 @@ GLOBAL: list[Setting] = [
     {"kind": "longformer", "window": 2, "global_positions": [0]},
     {"kind": "longformer", "window": 4, "dilation": 2, "global_positions": [1, 6]},
 ]
+LSH: Setting = {"kind": "lsh", "chunk": 2}
 CROSS, CAUSAL = FULL, [*FULL, *WINDOWS]
-ENCODER = [*CAUSAL, *GLOBAL]
+ENCODER = [*CAUSAL, *GLOBAL, LSH]
 
 UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
     ({"kind": "truncated", "left": 4}, "kind truncated"),

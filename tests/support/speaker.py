@@ -19,8 +19,8 @@ SHORT: dict[str, Any] = {"max_factor": 1.0, "max_extra": 2}
 """Short outputs, for quick tests."""
 
 
-def speaker(seed: int = 3, **changes: Any) -> SavedModel:
-    """A model in evaluation mode with its tokenizers."""
+def speaker(seed: int = 3, sharpness: float = 4, **changes: Any) -> SavedModel:
+    """A model in evaluation mode with its tokenizers. A very sharp one with several layers amplifies its rounding."""
     text, tokenizers = small_text()
     plain = {"residual": "pre", "share_embeddings": "none", "encoder_layers": 1, "decoder_layers": 1}
     config = small_config(**{**plain, **changes})
@@ -33,7 +33,7 @@ def speaker(seed: int = 3, **changes: Any) -> SavedModel:
         # Sharp attention: what is said depends on what was read.
         for layer in model.decoder.layers:
             for parameter in (*layer.attention.parameters(), *layer.cross_attention.parameters()):
-                parameter *= 4
+                parameter *= sharpness
     return SavedModel(model, tokenizers, SavedConfig(model=config, text=text))
 
 
