@@ -48,23 +48,33 @@ def measure(model: Path, settings: list[str], sources: list[str], references: li
     return sorted(rows, key=lambda row: row.factor)
 
 
-def draw(path: Path, curves: dict[str, list[Row]]) -> None:
-    import matplotlib
+def draw(curves: dict[str, list[Row]]) -> str:
+    """BLEU against the factor as an SVG."""
+    width, height, left, bottom = 560, 300, 50, 40
+    most = 10 * (max(row.bleu for rows in curves.values() for row in rows) // 10 + 1)
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "length"  # the same numbers give the same file
-    import matplotlib.pyplot as plt
+    def place(factor: float, bleu: float) -> tuple[float, float]:
+        share = (factor - FACTORS[0]) / (FACTORS[-1] - FACTORS[0])
+        return round(left + share * (width - left - 90), 1), round((height - bottom) * (1 - bleu / most) + 10, 1)
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
-    left.plot(FACTORS, FACTORS, color="grey", linestyle=":", label="as asked")
-    for name, rows in curves.items():
-        factors = [row.factor for row in rows]
-        left.plot(factors, [row.ratio for row in rows], marker="o", label=name)
-        right.plot(factors, [row.bleu for row in rows], marker="o", label=name)
-    left.set(xlabel="length factor", ylabel="length / usual length")
-    right.set(xlabel="length factor", ylabel="BLEU", ylim=(0, None))
-    left.legend()
-    figure.savefig(path, metadata={"Date": None})
+    body = []
+    for bleu in range(0, int(most) + 1, 10):
+        y = place(1.0, bleu)[1]
+        body.append(
+            f'<path d="M{left} {y}H{width - 90}" stroke="#7773"/><text x="{left - 24}" y="{y + 4}">{bleu}</text>'
+        )
+    for factor in FACTORS:
+        body.append(f'<text x="{place(factor, 0)[0] - 8}" y="{height - 12}">{factor:g}</text>')
+    for colour, (name, rows) in zip(("#2166ac", "#b2182b", "#1b7837", "#e08214"), curves.items(), strict=False):
+        points = [place(row.factor, row.bleu) for row in rows]
+        path = " ".join(f"{x},{y}" for x, y in points)
+        body.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        body += [f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in points]
+        top = 24 + 18 * list(curves).index(name)
+        body.append(f'<text x="{width - 80}" y="{top}" style="fill:{colour}">{name}</text>')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    title = "<title>BLEU when so many times the usual length is asked for</title>"
+    return "\n".join([head, title, "<style>text{font:13px sans-serif;fill:#777}</style>", *body, "</svg>\n"])
 
 
 def main() -> None:
@@ -94,7 +104,7 @@ def main() -> None:
                 f"{row.brevity:.3f} |"
             )
     if arguments.svg:
-        draw(arguments.svg, curves)
+        arguments.svg.write_text(draw(curves), encoding="utf-8")
 
 
 if __name__ == "__main__":

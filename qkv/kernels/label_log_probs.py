@@ -31,7 +31,8 @@ def label_logits(
     hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], labels: Int[Tensor, "N K"]
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """The logits of the labels, and the highest of all logits: a label that reaches it is the best guess."""
-    picked, highest = hidden.new_empty(labels.shape), hidden.new_empty(len(hidden))
+    # Wide enough to be added up along a path, whatever the product is computed in.
+    picked, highest = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
     for start in range(0, len(hidden), CHUNK):
         own = slice(start, start + CHUNK)
         z = hidden[own] @ weight.t()

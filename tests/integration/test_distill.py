@@ -141,6 +141,11 @@ def test_a_recipe_gives_what_training_would_take(teacher: Path, scratch: Path, f
     read = load_config(Recipe, written(scratch / "next.yaml", f"{found}text: {{shared: char}}\n".encode()))
     assert read.data.dev is not None
     assert read.data.holdout is None
+    # A dev set of its own is no business of ours.
+    own = ("data.train.path=pairs.tsv", "data.holdout=null", "data.dev={kind: tsv, path: pairs.tsv}")
+    found = quiet(forks.qkv("distill", teacher, *SETTINGS, "--data", recipe, *own, "--out", scratch / "own"))
+    assert "dev:" not in found
+    assert len(texts(scratch / "own" / "train.tgt")) == 42
 
 
 def test_what_is_refused(straight: Path, teacher: Path, lines: Path, scratch: Path, forks: Forks) -> None:

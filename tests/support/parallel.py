@@ -44,7 +44,7 @@ def decode(model: Seq2Seq, sources: Sequence[list[int]], nbest: int = 1, **searc
 def know(model: Any, answers: Tensor, sure: Tensor | None = None) -> list[Tensor]:
     """Let `model` say answers[:, t] at position t, whatever it reads; returns the canvases that it is shown.
 
-    `sure` [B, T] says how sure it is of each.
+    `sure` [passes, B, T] says how sure it is of each in each pass.
     """
     seen: list[Tensor] = []
     width = model.head.weight.shape[1]
@@ -54,7 +54,7 @@ def know(model: Any, answers: Tensor, sure: Tensor | None = None) -> list[Tensor
     def fill(canvas: Tensor, source: Source) -> Tensor:
         seen.append(canvas)
         vectors = torch.nn.functional.one_hot(answers[:, : canvas.shape[1]], width).float()
-        return 20 * vectors if sure is None else vectors * sure[:, : canvas.shape[1], None]
+        return 20 * vectors if sure is None else vectors * sure[len(seen) - 1, :, : canvas.shape[1], None]
 
     model.fill = fill
     return seen

@@ -66,7 +66,7 @@ def test_each_pass_opens_the_least_sure_and_keeps_the_rest() -> None:
     """10 tokens and 4 passes: 7, 5 and 2 are open again; nothing after the last. A row of its own length each."""
     model = parallel_model("mask_predict")
     answers = torch.randint(5, 15, (2, 10), generator=torch.Generator().manual_seed(1))
-    sure = 1 + torch.rand(2, 10, generator=torch.Generator().manual_seed(2))
+    sure = 1 + torch.rand(4, 2, 10, generator=torch.Generator().manual_seed(2))
     seen = know(model, answers, sure)
     found = history(model, [10, 4], 4)
     assert [(canvas == SPECIAL.mask).sum(dim=1).tolist() for canvas in seen] == [[10, 4], [7, 3], [5, 2], [2, 1]]

@@ -84,6 +84,21 @@ def test_pieces_of_a_sentence_are_as_large_as_the_model_knows() -> None:
     assert Splitter(CHARACTERS, 6).split("abcabcabc").parts == ["abcab", "cabc"]
 
 
+class Dear:
+    """A tokenizer for which words cost more together than alone."""
+
+    def encode(self, text: str) -> list[int]:
+        return [0] * (1 if text == "a a" else len(text.split()) ** 2)
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+
+def test_what_has_more_tokens_together_is_taken_apart() -> None:
+    split = Splitter(Dear(), 6).split("ab " * 7 + "ab")
+    assert split.parts == ["ab ab"] * 4
+
+
 @pytest.mark.parametrize(
     ("text", "at"), [("a bb. A bb.", "sentence"), ("a b, a b", "clause"), ("a b a b", "word"), ("aa bb! B", "sentence")]
 )
