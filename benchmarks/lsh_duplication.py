@@ -111,8 +111,8 @@ def show(rows: dict[str, dict[str, float]], tested: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--word", type=int, default=63, help="symbols in w")
-    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--word", type=int, default=31, help="symbols in w")
+    parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--chunk", type=int, default=8, help="positions in a chunk")
     parser.add_argument("--batch", type=int, default=16, help="sequences of an update")

@@ -194,13 +194,12 @@ def _blocks(
     for start in range(0, len(q_places), step):
         at = slice(start, start + step)
         queries, keys = q_places[at], k_places[at]
-        there = keys.clamp(max=len(k) - 1)
         yield _Block(
             at,
             queries,
             _rows(q, queries).mul_(1 / math.sqrt(q.shape[-1])),
-            _rows(k, there),
-            _rows(v, there),
+            _rows(k, keys),
+            _rows(v, keys),
             order.q_codes[:, queries].to(wide),
             order.k_codes[:, keys].to(wide),
             (queries % order.length).to(wide),

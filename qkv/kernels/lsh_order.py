@@ -55,7 +55,6 @@ class Order(NamedTuple):
     q_codes: Tensor
     """[R, rows · length]"""
     k_codes: Tensor
-    """[R, rows · length + 1]; the last one is what stands before the first chunk."""
     chunk: int
     length: int
 
@@ -64,12 +63,14 @@ class Order(NamedTuple):
         return self.places[number].view(-1, self.chunk)
 
     def key_places(self, number: int) -> Tensor:
-        """[groups, 2 chunk]: the chunk before, and the own one. If a row is one chunk, there is none before."""
+        """[groups, 2 chunk]: the chunk before, and the own one. If a row is one chunk, there is none before.
+
+        Before the first chunk stands the last one, whose codes are too large to be found.
+        """
         own = self.query_places(number)
         if self.length == self.chunk:
             return own
         before = own.view(-1, self.length // self.chunk, self.chunk).roll(1, dims=1)
-        before[:, 0] = own.numel()
         return torch.cat([before.flatten(0, 1), own], dim=1)
 
     def back(self, x: Tensor, number: int) -> Tensor:
@@ -106,7 +107,7 @@ def sort_by_bucket(buckets: Buckets, chunk: int, same_bucket: bool, keep: Bool[T
         places=(order + row_starts).flatten(1),
         ranks=(ranks + row_starts).flatten(1),
         q_codes=codes.where(real, -NOBODY).flatten(1),
-        k_codes=F.pad(codes.where(real, NOBODY).flatten(1), (0, 1), value=NOBODY),
+        k_codes=codes.where(real, NOBODY).flatten(1),
         chunk=chunk,
         length=len(steps),
     )

@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from qkv.cli.app import app
+from qkv.config import load_config
 from qkv.errors import QkvError
 from qkv.evaluation.metrics import METRICS
+from qkv.models.folder import SavedConfig
 from tests.support.forks import Forks
 from tests.support.tiny import changed, plain, validations_of, write_data, write_recipe
 
@@ -47,6 +49,16 @@ def train(run: Path, data: Path, forks: Forks, tokenizer: Any = "char") -> Path:
 @pytest.fixture(scope="module")
 def run(in_memory: Path, data: Path, forks: Forks) -> Path:
     return train(in_memory / "evaluate", data, forks)
+
+
+def test_a_model_knows_the_lengths_of_its_sources(run: Path, data: Path, scratch: Path, forks: Forks) -> None:
+    """END counted; its average knows them, too."""
+    lengths = sorted(len(word) + 1 for word in (data / "train.src").read_text().split())
+    assert forks.qkv("average", run, "--last", "1", "--out", scratch / "mean").code == 0
+    for folder in (run / "best", scratch / "mean"):
+        config = load_config(SavedConfig, folder / "config.yaml")
+        assert config.longest_src == lengths[-1]
+        assert config.median_src in lengths[29:31]
 
 
 def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
