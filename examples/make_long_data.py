@@ -13,7 +13,7 @@ import math
 import random
 from pathlib import Path
 
-KEYS, VALUES, NOISE = 32, 8, 64
+KEYS, VALUES, NOISE = 16, 8, 16
 
 
 def example(generator: random.Random, length: int, notes: int) -> tuple[str, str]:
@@ -35,11 +35,11 @@ def some_length(generator: random.Random, shortest: int, longest: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--pairs", type=int, default=10000, help="training pairs")
-    parser.add_argument("--dev", type=int, default=100, help="dev pairs")
+    parser.add_argument("--pairs", type=int, default=6000, help="training pairs")
+    parser.add_argument("--dev", type=int, default=50, help="dev pairs")
     parser.add_argument("--shortest", type=int, default=32, help="tokens of the shortest source")
     parser.add_argument("--longest", type=int, default=4096, help="tokens of the longest source")
-    parser.add_argument("--notes", type=int, default=16, help="keys with a value in a source")
+    parser.add_argument("--notes", type=int, default=8, help="keys with a value in a source")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if not 1 <= options.notes <= min(KEYS, options.shortest - 1):

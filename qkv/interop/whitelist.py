@@ -14,6 +14,7 @@ ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 SIZES = ("preset", "d_model", "d_ff", "num_heads", "encoder_layers", "decoder_layers")
 TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout", "position_offsets")
 MEMORY_ONLY = ("feed_forward_chunk",)
+SPEED_ONLY = ("draft",)
 SHARING = ("share_embeddings", "share_layers")
 Allowed = Mapping[str, Collection[type[Config]]]
 """The kinds of each part that a format has."""
@@ -29,7 +30,7 @@ def unknown_parts(config: ModelConfig, allowed: Allowed, target: str, known: Col
     for place in ATTENTIONS:
         if other := _unlike_the_paper(getattr(config, place)):
             reasons.append(f"{target} has no form of model.{place}.{other}")
-    understood = {*known, *KINDS, *ATTENTIONS, *SIZES, *TRAINING_ONLY, *MEMORY_ONLY}
+    understood = {*known, *KINDS, *ATTENTIONS, *SIZES, *TRAINING_ONLY, *MEMORY_ONLY, *SPEED_ONLY}
     for name, field in type(config).model_fields.items():
         value, default = getattr(config, name), field.get_default(call_default_factory=True)
         if name in understood or value == default:

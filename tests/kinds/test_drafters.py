@@ -1,5 +1,7 @@
 """Every kind of drafter: greedy search with it is greedy search; it can be written, read, carried, and is documented."""
 
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
 from qkv.files import verify_folder
 from qkv.models.draft_heads import draft_heads
-from qkv.models.folder import SavedModel, load_model, save_model
+from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.text import TextConfig, TokenizerPair, WhitespaceConfig
 from tests.support.parallel import PARALLEL
 from tests.support.speaker import SHORT, assert_same, save_speaker, sentences, speaker, torch_translator
 
@@ -68,9 +71,7 @@ def test_greedy_search_with_it_is_greedy_search(kind: str, parallel: Path) -> No
 def test_alignments_are_those_of_greedy_search(kind: str, parallel: Path) -> None:
     given = sentences(6)
     saved, config = settings(kind, parallel)[0]
-    found, wanted = (
-        torch_translator(saved, draft=draft).translate(given, alignment=True) for draft in (config, None)
-    )
+    found, wanted = (torch_translator(saved, draft=draft).translate(given, alignment=True) for draft in (config, None))
     for ours, theirs in zip(found, wanted, strict=True):
         assert ours.passes
         torch.testing.assert_close(torch.tensor(ours.alignment), torch.tensor(theirs.alignment), atol=1e-5, rtol=0)
@@ -143,9 +144,6 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(tmp_path: Path, pa
 
 
 def test_a_drafter_with_another_vocabulary_is_refused(tmp_path: Path, parallel: Path) -> None:
-    from qkv.models.folder import SavedConfig, new_model
-    from qkv.text import TextConfig, WhitespaceConfig
-
     saved = speaker(3)
     text = TextConfig(shared=WhitespaceConfig())
     tokenizers = text.train(lambda: ["other words than those"], lambda: [])
@@ -158,11 +156,7 @@ def test_a_drafter_with_another_vocabulary_is_refused(tmp_path: Path, parallel: 
 
 
 def test_the_input_is_no_draft_without_a_shared_vocabulary() -> None:
-    from dataclasses import replace
-
-    from qkv.text import TokenizerPair
-
     saved = speaker(3)
-    apart = TokenizerPair(saved.tokenizers.src, saved.tokenizers.tgt, False)
+    apart = TokenizerPair(saved.tokenizers.src, copy(saved.tokenizers.tgt))
     with pytest.raises(UsageError, match="the drafter input needs one vocabulary for both sides"):
         drafters["input"]().build(replace(saved, tokenizers=apart))
