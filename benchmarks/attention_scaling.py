@@ -18,7 +18,6 @@ Every result is a line of JSON in --out as soon as it is there; what the file ho
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
@@ -29,10 +28,10 @@ from typing import Any
 
 import torch
 from peers.attention import KINDS, RIVALS, Sizes, missing
+from process_memory import allow, peak_bytes, ran_out
 
 from qkv.progress import default_reporter
 
-GIGABYTE = 1 << 30
 Line = dict[str, Any]
 MEASURES = {
     "forward_seconds": "forward, seconds",
@@ -40,11 +39,6 @@ MEASURES = {
     "forward_bytes": "forward, MB",
     "bytes": "both, MB",
 }
-
-
-def peak() -> int:
-    """The most memory that this process ever had resident, in bytes (Linux counts in KiB, macOS in bytes)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def least_time(call: Callable[[], None], enough: float) -> float:
@@ -61,7 +55,7 @@ def measure(run: Line, options: argparse.Namespace) -> Line:
     """In a process of its own: one layer, one length."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    resource.setrlimit(resource.RLIMIT_DATA, (int((options.memory + 1) * GIGABYTE), resource.RLIM_INFINITY))
+    allow(options.memory + 1)
     layer = KINDS[run["kind"]](Sizes(**run["sizes"]))
 
     def forward(x: torch.Tensor) -> None:
@@ -72,11 +66,13 @@ def measure(run: Line, options: argparse.Namespace) -> Line:
         x.grad = None
         layer(x).sum().backward()
 
-    both(torch.randn(1, 2 * options.reach, options.width, requires_grad=True))  # libraries are loaded, gradients of weights exist
+    both(
+        torch.randn(1, 2 * options.reach, options.width, requires_grad=True)
+    )  # libraries are loaded, gradients of weights exist
     x = torch.randn(1, run["length"], options.width, requires_grad=True)
-    before = peak()
-    found = {"forward_seconds": least_time(lambda: forward(x), options.enough), "forward_bytes": peak() - before}
-    return found | {"seconds": least_time(lambda: both(x), options.enough), "bytes": peak() - before}
+    before = peak_bytes()
+    found = {"forward_seconds": least_time(lambda: forward(x), options.enough), "forward_bytes": peak_bytes() - before}
+    return found | {"seconds": least_time(lambda: both(x), options.enough), "bytes": peak_bytes() - before}
 
 
 def in_a_process(run: Line, options: argparse.Namespace) -> Line:
@@ -86,7 +82,7 @@ def in_a_process(run: Line, options: argparse.Namespace) -> Line:
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
         lines = result.stderr.splitlines() or ["stopped"]
-        if "allocate memory" not in result.stderr and "MemoryError" not in result.stderr:
+        if not ran_out(result.stderr):
             raise SystemExit(f"{run['kind']} at {run['length']}: {lines[-1]}")
         return {"skipped": f"more than {options.memory:g} GB"}
     found: Line = json.loads(result.stdout)
@@ -123,7 +119,9 @@ def table(lines: list[Line], measure: str, title: str, kinds: list[str], lengths
     for kind in kinds:
         cells = []
         for length in lengths:
-            value = next((line.get(measure) for line in lines if (line["kind"], line["length"]) == (kind, length)), None)
+            value = next(
+                (line.get(measure) for line in lines if (line["kind"], line["length"]) == (kind, length)), None
+            )
             cells.append("" if value is None else f"{value / 1e6:.0f}" if "bytes" in measure else f"{value:.3g}")
         steep = slope(lines, kind, measure)
         rows.append(f"| {kind} | " + " | ".join(cells) + f" | {'' if math.isnan(steep) else f'{steep:.2f}'} |")
@@ -196,7 +194,9 @@ def main() -> None:
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run | found) + "\n")
         done.append(run | found)
-        told = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else str(value) for name, value in found.items())
+        told = ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else str(value) for name, value in found.items()
+        )
         reporter.say(f"{kind}, {length:,}: {told}")
     reporter.close()
     tables = [table(done, name, title, kinds, sorted(options.lengths)) for name, title in MEASURES.items()]

@@ -128,13 +128,14 @@ def path(kind: str, length: int, width: int = 4) -> int:
     x = torch.randn(1, length, width, dtype=torch.double)
     first = torch.zeros_like(x)
     first[:, 0] = 1
+    dilations = [KERNEL**power for power in range(length) if KERNEL**power < length]
     with forward_ad.dual_level():
         x = forward_ad.make_dual(x, first)
         stack = {
             "self-attention": attended(None),
             "recurrent (GRU)": recurrent_step(x),
             f"convolutional, k = {KERNEL}": convolved(width, [1]),
-            f"convolutional, k = {KERNEL}, dilated": convolved(width, [KERNEL**power for power in range(length) if KERNEL**power < length]),
+            f"convolutional, k = {KERNEL}, dilated": convolved(width, dilations),
             f"restricted self-attention, r = {REACH}": attended(REACH),
         }[kind]
         for number in range(length):
@@ -163,7 +164,7 @@ def main() -> None:
     costs = {kind: [(length, operations(kind, length, d)) for length in options.lengths] for kind in LAYERS}
     paths = {kind: [(length, path(kind, length)) for length in options.short] for kind in LAYERS}
     longest = options.short[-1]
-    print(f"| layer | operations, n = {n}, d = {d} | power of n | power of d | waiting, n = {longest} | path, n = {longest} |")
+    print(f"| layer | operations, n = {n}, d = {d} | power of n | power of d | waiting | path, n = {longest} |")
     print("|---|---:|---:|---:|---:|---:|")
     for kind in LAYERS:
         by_width = [(width, operations(kind, n, width)) for width in options.widths]

@@ -4,12 +4,11 @@
 
 makes `long/train.tsv` and `long/dev.tsv` (source, tab, target), tokens between spaces. A source is noise with a few
 notes such as `k7=v3` anywhere in it, each key once, and ends with a question such as `k7=?`; the target is `v3`. The
-sources of train have all lengths between --shortest and --longest (short ones are more frequent, so that the task can be learnt
-from many cheap examples), those of dev are --longest tokens long.
+sources of train have lengths between --shortest and --longest, and short ones are so much more frequent that each length
+has as many tokens in all: a task is learnt sooner from many cheap examples. Those of dev are --longest tokens long.
 """
 
 import argparse
-import math
 import random
 from pathlib import Path
 
@@ -28,14 +27,15 @@ def example(generator: random.Random, length: int, notes: int) -> tuple[str, str
 
 
 def some_length(generator: random.Random, shortest: int, longest: int) -> int:
-    """As many between 100 and 200 as between 200 and 400."""
-    return round(math.exp(generator.uniform(math.log(shortest), math.log(longest))))
+    """With a probability that falls with the square: the sources from 100 to 200, all together, are as long as those
+    from 200 to 400."""
+    return round(1 / generator.uniform(1 / longest, 1 / shortest))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--pairs", type=int, default=6000, help="training pairs")
+    parser.add_argument("--pairs", type=int, default=40000, help="training pairs")
     parser.add_argument("--dev", type=int, default=50, help="dev pairs")
     parser.add_argument("--shortest", type=int, default=32, help="tokens of the shortest source")
     parser.add_argument("--longest", type=int, default=4096, help="tokens of the longest source")
@@ -49,9 +49,7 @@ def main() -> None:
     for name, count, shortest in (("dev", options.dev, options.longest), ("train", options.pairs, options.shortest)):
         with (options.folder / f"{name}.tsv").open("w", encoding="utf-8") as file:
             for _ in range(count):
-                source, target = example(
-                    generator, some_length(generator, shortest, options.longest), options.notes
-                )
+                source, target = example(generator, some_length(generator, shortest, options.longest), options.notes)
                 file.write(f"{source}\t{target}\n")
 
 

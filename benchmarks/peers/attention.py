@@ -116,4 +116,3 @@ def missing(kind: str) -> str | None:
     """The package that this kind needs and that is not installed."""
     package = PACKAGES.get(kind)
     return package if package and find_spec(package) is None else None
-

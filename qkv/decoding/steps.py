@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
+from qkv.errors import UsageError
 from qkv.models.inference import DecoderState, InferenceModel
+from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import NEVER_OUTPUT
 
@@ -81,6 +83,8 @@ class ModelSteps:
     """The cached steps of a model as it is now: make a new one after its weights have changed."""
 
     def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
+        if isinstance(model, ParallelModel):
+            raise UsageError(f"a model of the kind {model.kind} has no next token: it fills a canvas")
         self.model = InferenceModel(model)
         self.head = model.head
         self.attention = attention

@@ -190,7 +190,7 @@ class Translator:
         for model in models:
             if isinstance(model, ParallelModel):
                 raise UsageError(
-                    f"a model of the kind {model.kind} scores no given target token by token; give an autoregressive one"
+                    f"a model of the kind {model.kind} scores no given target; give an autoregressive one"
                 )
         with evaluating(models):
             return score_pairs(

@@ -6,7 +6,8 @@ before it were right. What turns out wrong is forgotten by a shorter length; its
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from functools import cached_property
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.masks import causal
+from qkv.layers.attention.base import ForInference
 from qkv.layers.attention.inference import InferenceAttention, Projection
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
@@ -30,14 +32,36 @@ ROOM = 32
 
 
 @dataclass(frozen=True)
+class Room:
+    """Keys and values of what was decoded, [L, R, capacity, 2, KV heads, E], with a view of each layer's."""
+
+    tensor: Tensor
+
+    @cached_property
+    def layers(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """What is written to [R, capacity, 2 KV heads E], keys and values [R, KV heads, capacity, E]."""
+        parts = self.tensor.transpose(2, 4).unbind(0)
+        return [(own.flatten(2), *part.unbind(2)) for own, part in zip(self.tensor, parts, strict=True)]
+
+    @property
+    def capacity(self) -> int:
+        return self.tensor.shape[2]
+
+    def grown(self, needed: int) -> "Room":
+        """The same with at least `needed` positions."""
+        missing = needed - self.capacity
+        return self if missing <= 0 else Room(F.pad(self.tensor, (0, 0, 0, 0, 0, 0, 0, max(missing, ROOM))))
+
+
+@dataclass(frozen=True)
 class BlockState:
     """What each row has decoded so far, and the keys and values of its source.
 
     The room is shared by all states of a run: once a state has gone on, only those that came of it may.
     """
 
-    room: Tensor
-    """Keys and values [L, 2, R, capacity, KV heads x E]; of row r the first lengths[r] positions count."""
+    room: Room
+    """Of row r the first lengths[r] positions count."""
     lengths: tuple[int, ...]
     memory: Tensor
     """[L, 2, R, KV heads, S, E]"""
@@ -50,15 +74,10 @@ class BlockState:
 
     def select(self, rows: Sequence[int]) -> "BlockState":
         """Only these rows, in this order."""
-        index = torch.tensor(rows, device=self.room.device)
+        index = torch.tensor(rows, device=self.memory.device)
         padding = None if self.padding is None else self.padding.index_select(0, index)
-        lengths = tuple(self.lengths[row] for row in rows)
-        return BlockState(self.room.index_select(2, index), lengths, self.memory.index_select(2, index), padding)
-
-    def with_room(self, needed: int) -> "BlockState":
-        """The same with at least `needed` positions to write to."""
-        missing = needed - self.room.shape[3]
-        return self if missing <= 0 else replace(self, room=F.pad(self.room, (0, 0, 0, max(missing, ROOM))))
+        room, lengths = Room(self.room.tensor.index_select(1, index)), tuple(self.lengths[row] for row in rows)
+        return BlockState(room, lengths, self.memory.index_select(2, index), padding)
 
 
 def has_blocks(model: Seq2Seq) -> bool:
@@ -80,6 +99,7 @@ class BlockModel:
             projection.weight = by_columns(projection.weight)
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
+        self._hidden = model.head.weight.detach().new_empty(0, 0)
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory."""
@@ -89,7 +109,7 @@ class BlockModel:
         """Nothing decoded yet."""
         single = self.model.start(memory, src_keep)
         layers, _, rows, heads, _, width = single.room.tensor.shape
-        room = memory.new_zeros(layers, 2, rows, ROOM, heads * width)
+        room = Room(memory.new_zeros(layers, rows, ROOM, 2, heads, width))
         return BlockState(room, (0,) * rows, single.memory, single.padding)
 
     def extend(self, tokens: Tensor, state: BlockState, watch: Watch | None = None) -> tuple[Tensor, BlockState]:
@@ -97,28 +117,38 @@ class BlockModel:
 
         `watch` gets the weights with which the last layer attends to the source, the mean of its heads [R W, S].
         """
-        width = tokens.shape[1]
-        state = state.with_room(max(state.lengths) + width)
+        rows, width = tokens.shape
+        state = replace(state, room=state.room.grown(max(state.lengths) + width))
         places = self._places(state, width)
-        layers = _WideLayers(self.model, state, places, watch is not None)
-        x = self.depth(self.embed(tokens, places.view.q_pos), layers, places.view)
+        layers = _WideLayers(self.model, state, places, width, watch is not None)
+        x = self.embed(tokens, places.view.q_pos)
+        # A product of rows is a little faster than one of rows in batches.
+        x = self.depth(x.flatten(0, 1) if type(self.depth) is Depth else x, layers, places.view)
         if watch is not None:
             watch(self.model.wiring.fold(layers.seen[-1]))
         lengths = tuple(length + width for length in state.lengths)
-        return self.model.decoder_final(x), state.back_to(lengths)
+        return self.model.decoder_final(x).view(rows, width, -1), state.back_to(lengths)
 
     def _places(self, state: BlockState, width: int) -> "_Places":
-        first, longest = state.lengths[0], max(state.lengths) + width
-        k_pos = torch.arange(longest, device=state.room.device)
+        first, capacity = state.lengths[0], state.room.capacity
+        k_pos = torch.arange(capacity, device=state.memory.device)
         if all(length == first for length in state.lengths):
-            return _Places(View(k_pos[first:], k_pos, causal if width > 1 else None), None)
+            view = View(k_pos[first : first + width], k_pos, causal)
+            return _Places(view, self._hiding(capacity)[first : first + width, :capacity], None)
         rows = torch.arange(len(state.lengths), device=k_pos.device)[:, None]
         q_pos = torch.tensor(state.lengths, device=k_pos.device)[:, None] + k_pos[:width]
-        index = (rows * state.room.shape[3] + q_pos).flatten()
+        index = (rows * capacity + q_pos).flatten()
+        hidden = torch.where(k_pos <= q_pos[..., None], 0.0, -torch.inf).to(self._hidden)[:, None]
         if self.most_positions is not None:
             # A short row is filled up to the width of the others: what it writes there is never looked at.
-            q_pos, k_pos = (pos.clamp_max(self.most_positions - 1) for pos in (q_pos, k_pos))
-        return _Places(View(q_pos, k_pos, causal), index)
+            q_pos = q_pos.clamp_max(self.most_positions - 1)
+        return _Places(View(q_pos, k_pos, causal), hidden, index)
+
+    def _hiding(self, size: int) -> Tensor:
+        """-inf where a query (row) does not see a key (column), else 0; for at least `size` positions."""
+        if len(self._hidden) < size:
+            self._hidden = self._hidden.new_full((2 * size, 2 * size), -torch.inf).triu_(1)
+        return self._hidden
 
 
 @dataclass(frozen=True)
@@ -126,18 +156,21 @@ class _Places:
     """Where the new positions stand and whom they see, and where their keys and values are written."""
 
     view: View
-    """Queries at [W], or at [R, W] where the rows differ in length; keys from 0 to the last position of the longest."""
+    """Queries at [W], or at [R, W] where the rows differ in length; keys at all positions of the room."""
+    hidden: Tensor
+    """The same for PyTorch's kernel, which adds it: 0 or -inf, [W, capacity] or [R, 1, W, capacity]."""
     index: Tensor | None
-    """[R W] among the positions of all rows; None: all rows write to the last W positions."""
+    """[R W] among the positions of all rows; None: all rows write to the same W positions."""
 
 
 class _WideLayers:
     """See `Layers`: the decoder's layers, bound to one wide pass."""
 
-    def __init__(self, model: InferenceModel, state: BlockState, places: _Places, watched: bool) -> None:
+    def __init__(self, model: InferenceModel, state: BlockState, places: _Places, width: int, watched: bool) -> None:
         self.layers = model.decoder
         self.state = state
         self.places = places
+        self.width = width
         self.watched = watched
         self.seen: list[Tensor] = []
         """The weights with which the last layer attends to the source, if they are `watched`."""
@@ -148,42 +181,55 @@ class _WideLayers:
         return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        layer, own = self.layers[number], cast(InferenceAttention, self.layers[number].attention)
+        layer = self.layers[number]
         return [
-            (layer.attention_residual, lambda h: self._look_back(own, h, self.state.room[number])),
-            (layer.cross_residual, lambda h: self._look_at_source(number, h, self.state.memory[number])),
+            (layer.attention_residual, lambda h: self._look_back(number, h)),
+            (layer.cross_residual, lambda h: self._look_at_source(number, h)),
             (layer.feed_forward_residual, layer.feed_forward),
         ]
 
-    def _look_back(self, attention: InferenceAttention, x: Tensor, room: Tensor) -> Tensor:
-        """Self-attention of [R, W, D]; `room` [2, R, capacity, KV heads x E] gets their keys and values."""
-        view, (_, rows, capacity, width) = self.places.view, room.shape
-        count, longest = x.shape[1], len(view.k_pos)
-        queries, new = attention.query_key_value(x).split([attention.sizes[0], 2 * width], -1)
-        queries = split_heads(queries, attention.num_heads)
+    def _look_back(self, number: int, x: Tensor) -> Tensor:
+        """Self-attention of the new positions, whose keys and values are written to the room."""
+        attention, (room, keys, values) = self.layers[number].attention, self.state.room.layers[number]
+        assert isinstance(attention, InferenceAttention)
+        view, own = self.places.view, attention.sizes[0]
+        projected = attention.query_key_value(x).view(len(room), self.width, -1)
+        queries = self._by_heads(projected.narrow(2, 0, own), attention)
+        new = projected.narrow(2, own, room.shape[2])
         if attention.turns:
             queries = attention.positions.rotate(queries, view.q_pos)
-            keys = attention.positions.rotate(split_heads(new[..., :width], attention.kv_heads), view.q_pos)
-            new = torch.cat([merge_heads(keys), new[..., width:]], -1)
-        new = new.unflatten(-1, (2, width)).movedim(2, 0)
+            keys_given, values_given = new.split(attention.sizes[1:], -1)
+            turned = attention.positions.rotate(split_heads(keys_given, attention.kv_heads), view.q_pos)
+            new = torch.cat([merge_heads(turned), values_given], -1)
         if self.places.index is None:
-            room.narrow(2, longest - count, count).copy_(new)
+            room.narrow(1, self.state.lengths[0], self.width).copy_(new)
         else:
-            room.view(2, rows * capacity, width).index_copy_(1, self.places.index, new.flatten(1, 2))
-        past = room.narrow(2, 0, longest).unflatten(-1, (attention.kv_heads, -1)).transpose(2, 3)
-        if type(attention) is InferenceAttention and attention.group == 1 and not attention.biased:
-            context = F.scaled_dot_product_attention(queries, past[0], past[1], view.mask)
+            room.view(-1, room.shape[2]).index_copy_(0, self.places.index, new.flatten(0, 1))
+        if _is_plain(attention):
+            context = F.scaled_dot_product_attention(queries, keys, values, self.places.hidden)
         else:
-            context = attention.mix(queries, past[0], past[1], view)
-        return attention.output(merge_heads(context))
+            context = attention.mix(queries, keys, values, view)
+        return attention.output(context.transpose(1, 2).reshape(x.shape))
 
-    def _look_at_source(self, number: int, x: Tensor, memory: Tensor) -> Tensor:
+    def _look_at_source(self, number: int, x: Tensor) -> Tensor:
         """The positions of a block attend to the source as the beams of a sentence do."""
-        cross, padding, count = self.layers[number].cross_attention, self.state.padding, x.shape[1]
-        rows = x.flatten(0, 1)
+        cross, memory, padding = self.layers[number].cross_attention, self.state.memory[number], self.state.padding
         if self.watched and number == len(self.layers) - 1:
-            self.seen.append(cross.weights(rows, memory, count, padding))
-        return cross.attend(rows, memory, count, padding).view(x.shape)
+            self.seen.append(cross.weights(x.flatten(0, -2), memory, self.width, padding))
+        if not _is_plain(cross):
+            return cross.attend(x.flatten(0, -2), memory, self.width, padding).view(x.shape)
+        queries = self._by_heads(cross.query(x), cross)
+        context = F.scaled_dot_product_attention(queries, memory[0], memory[1], padding)
+        return cross.output(context.transpose(1, 2).reshape(x.shape))
+
+    def _by_heads(self, queries: Tensor, attention: InferenceAttention) -> Tensor:
+        """[.., D] -> [R, H, W, E]"""
+        return queries.view(-1, self.width, attention.num_heads, attention.head_width).transpose(1, 2)
+
+
+def _is_plain(attention: ForInference) -> TypeGuard[InferenceAttention]:
+    """Whether nothing but the kernel of PyTorch is needed."""
+    return type(attention) is InferenceAttention and attention.group == 1 and not attention.biased
 
 
 def _projections(model: InferenceModel) -> Iterator[Projection]:

@@ -36,7 +36,9 @@ def draw_lines(series: Mapping[str, Points], title: str, x_label: str, y_label: 
     x_axis = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT, 2)
     y_axis = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, 10)
     body = [*_grid(x_axis, y_axis), f'<text x="{LEFT}" y="20">{escape(y_label)}</text>']
-    body.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x_label)}</text>')
+    body.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x_label)}</text>'
+    )
     ends = {name: y_axis(max(line)[1]) for name, line in series.items()}
     names = _apart(ends)
     for number, (name, line) in enumerate(series.items()):

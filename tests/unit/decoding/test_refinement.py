@@ -15,6 +15,7 @@ from qkv.decoding.refine import RefineConfig
 from qkv.decoding.refinement.canvas import Pass, least_sure, refine
 from qkv.decoding.refinement.paths import path_of_length, prefix_beam_search, runs
 from qkv.decoding.search import Constraints, Limits, SearchConfig
+from qkv.decoding.steps import ModelSteps
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.errors import QkvError, UsageError
 from qkv.functional.ctc import collapse
@@ -204,6 +205,8 @@ def test_models_do_not_vote_and_have_no_next_token() -> None:
         TorchEngine([model, model]).decode([[7, SPECIAL.eos]], request_of(RefineConfig()))
     with pytest.raises(QkvError, match="no next token"):
         model.decode(torch.tensor([[5]]), torch.zeros(1, 1, 16), torch.ones(1, 1, dtype=torch.bool))
+    with pytest.raises(UsageError, match="fills a canvas"):
+        ModelSteps(model)
     with pytest.raises(UsageError, match="non-autoregressive"):
         RefineConfig().run(None, task_of([[5, SPECIAL.eos]], Limits(3)))  # type: ignore[arg-type]  # it never looks
 
