@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = [
@@ -169,11 +169,16 @@ def _be_child(request: dict[str, Any]) -> None:
         os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o644), number)
     os.dup2(os.open(request["in"], os.O_RDONLY), 0)
     os.chdir(request["cwd"])
+    run_as_program(request["function"], request["arguments"])
+
+
+def run_as_program(function: str, arguments: list[Any]) -> NoReturn:
+    """Call `module:function`, and end the process as a program ends."""
     code = 0
     try:
-        module, _, name = request["function"].partition(":")
+        module, _, name = function.partition(":")
         # The module that runs as __main__ here is imported once more under its own name.
-        getattr(importlib.import_module(module), name)(*request["arguments"])
+        getattr(importlib.import_module(module), name)(*arguments)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except BaseException:
