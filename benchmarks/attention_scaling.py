@@ -31,6 +31,7 @@ from peers.attention import KINDS, RIVALS, Sizes, missing
 from process_memory import allow, peak_bytes, ran_out
 
 from qkv.progress import default_reporter
+from qkv.visual.lines import draw_lines
 
 Line = dict[str, Any]
 MEASURES = {
@@ -66,9 +67,8 @@ def measure(run: Line, options: argparse.Namespace) -> Line:
         x.grad = None
         layer(x).sum().backward()
 
-    both(
-        torch.randn(1, 2 * options.reach, options.width, requires_grad=True)
-    )  # libraries are loaded, gradients of weights exist
+    # A short pass first: loading libraries and making the gradients of the weights are not to be measured.
+    both(torch.randn(1, 2 * options.reach, options.width, requires_grad=True))
     x = torch.randn(1, run["length"], options.width, requires_grad=True)
     before = peak_bytes()
     found = {"forward_seconds": least_time(lambda: forward(x), options.enough), "forward_bytes": peak_bytes() - before}
@@ -140,6 +140,25 @@ def rivals(lines: list[Line], lengths: list[int]) -> str:
     return "\n".join(rows)
 
 
+def pictures(lines: list[Line], kinds: list[str], folder: Path) -> None:
+    """Forward and backward of every kind against the length."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, measure, unit in (("seconds", "seconds", 1.0), ("megabytes", "bytes", 1e6)):
+        points = {
+            kind: [
+                (line["length"], line[measure] / unit) for line in lines if line["kind"] == kind and line.get(measure)
+            ]
+            for kind in kinds
+        }
+        drawn = draw_lines(
+            {kind: line for kind, line in points.items() if line},
+            f"One layer, forward and backward: {name} against the length",
+            "length n",
+            name,
+        )
+        (folder / f"attention_{name}.svg").write_text(drawn, encoding="utf-8")
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), metavar="KIND")
@@ -154,6 +173,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1800.0, help="start nothing new after so long")
     parser.add_argument("--enough", type=float, default=1.0, help="seconds over which a pass is repeated")
     parser.add_argument("--out", type=Path, default=Path("attention_scaling.jsonl"))
+    parser.add_argument("--pictures", type=Path, help="folder for attention_seconds.svg and attention_megabytes.svg")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "LENGTH"), help="one measurement, in this process")
     return parser.parse_args()
 
@@ -201,6 +221,8 @@ def main() -> None:
     reporter.close()
     tables = [table(done, name, title, kinds, sorted(options.lengths)) for name, title in MEASURES.items()]
     print("\n\n".join([*tables, rivals(done, sorted(options.lengths))]))
+    if options.pictures and done:
+        pictures(done, kinds, options.pictures)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 
 makes `long/train.tsv` and `long/dev.tsv` (source, tab, target), tokens between spaces. A source is noise with a few
 notes such as `k7=v3` anywhere in it, each key once, and ends with a question such as `k7=?`; the target is `v3`. The
-sources of train have lengths between --shortest and --longest, and short ones are so much more frequent that each length
-has as many tokens in all: a task is learnt sooner from many cheap examples. Those of dev are --longest tokens long.
+sources of train have lengths between --shortest and --longest, and short ones are so much more frequent that each
+length has as many tokens in all: a task is learnt sooner from many cheap examples. Those of dev are --longest tokens
+long.
 """
 
 import argparse

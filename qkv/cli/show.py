@@ -146,3 +146,32 @@ def passes(
     write_atomic(out, draw_passes(rows, f"Passes over the canvas for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)
+
+
+@app.command("drafts")
+def drafts(
+    model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
+    text: Annotated[str, typer.Argument(help="The source text.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as draft.block=5.")] = None,
+    draft: Annotated[str, typer.Option(help="What drafts: see qkv translate --draft.")] = "auto",
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("drafts.svg"),
+) -> None:
+    """Draw which tokens were drafted in each pass of greedy search, and which were right; prints the output."""
+    from qkv.decoding.drafting import choose_draft
+    from qkv.decoding.greedy import GreedyConfig
+    from qkv.decoding.model_set import ModelSet
+    from qkv.decoding.settings import translation_config, with_draft
+    from qkv.errors import UsageError
+    from qkv.files import write_atomic
+    from qkv.visual.drafts import draw_drafts, watch_drafts
+
+    _refuse_bad_text(text)
+    models = ModelSet([model])
+    config = translation_config(["search.kind=greedy", *with_draft(overrides or [], draft)], model)
+    drafter = choose_draft(config.draft or draft, models, config.search)
+    if drafter is None or not isinstance(config.search, GreedyConfig):
+        raise UsageError("the picture shows drafts for greedy search: give --draft jacobi, or a folder, and no search")
+    passes, best = watch_drafts(models.loaded[0], text, drafter, config.search, config.max_src_tokens)
+    write_atomic(out, draw_drafts(passes, f"Drafts for: {text}"))
+    print(models.tokenizers.tgt.decode(best.tokens))
+    typer.echo(f"{out}: {len(best.token_scores)} tokens in {len(passes)} passes", err=True)

@@ -73,6 +73,8 @@ VERBS = {
     "show attention": ["model", "--length", "--out"],
     "show beam": ["model", "text", "overrides", "--out"],
     "show depth": ["model", "text", "--out"],
+    "show drafts": ["model", "text", "overrides", "--draft", "--out"],
+    "show passes": ["model", "text", "overrides", "--out"],
     "show positions": ["model", "--length", "--out"],
     "show wiring": ["model", "--out"],
     "tokenizer encode": ["folder", "--side"],
