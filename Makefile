@@ -49,7 +49,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(INSTALL) -e '.[demo,fast,hf,parquet,dev]'
+	$(INSTALL) -e '.[demo,fast,hf,onnx,parquet,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

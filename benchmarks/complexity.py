@@ -112,13 +112,14 @@ def recurrent_step(x: Tensor) -> Callable[[int, Tensor], Tensor]:
     return layer
 
 
-def convolved(width: int, dilations: Sequence[int]) -> Callable[[int, Tensor], Tensor]:
+def convolved(width: int, growth: int) -> Callable[[int, Tensor], Tensor]:
+    """The kernel ends at its position; layer l looks `growth`^l positions apart, as ByteNet's and WaveNet's do."""
     weight = torch.randn(width, width, KERNEL, dtype=torch.double)
 
     def layer(number: int, x: Tensor) -> Tensor:
-        reach = dilations[number % len(dilations)]
-        padded = nn.functional.pad(x.transpose(1, 2), (reach, reach))
-        return torch.tanh(nn.functional.conv1d(padded, weight, dilation=reach)).transpose(1, 2)
+        step = growth**number
+        padded = nn.functional.pad(x.transpose(1, 2), ((KERNEL - 1) * step, 0))
+        return torch.tanh(nn.functional.conv1d(padded, weight, dilation=step)).transpose(1, 2)
 
     return layer
 
@@ -128,14 +129,13 @@ def path(kind: str, length: int, width: int = 4) -> int:
     x = torch.randn(1, length, width, dtype=torch.double)
     first = torch.zeros_like(x)
     first[:, 0] = 1
-    dilations = [KERNEL**power for power in range(length) if KERNEL**power < length]
     with forward_ad.dual_level():
         x = forward_ad.make_dual(x, first)
         stack = {
             "self-attention": attended(None),
             "recurrent (GRU)": recurrent_step(x),
-            f"convolutional, k = {KERNEL}": convolved(width, [1]),
-            f"convolutional, k = {KERNEL}, dilated": convolved(width, dilations),
+            f"convolutional, k = {KERNEL}": convolved(width, 1),
+            f"convolutional, k = {KERNEL}, dilated": convolved(width, KERNEL),
             f"restricted self-attention, r = {REACH}": attended(REACH),
         }[kind]
         for number in range(length):

@@ -24,7 +24,8 @@ def distill(
     ] = None,
     voters: Annotated[list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")] = None,
     engine: Annotated[
-        Literal["auto", "torch", "ctranslate2"], typer.Option(help="What runs the model; auto: the fastest that can.")
+        Literal["auto", "torch", "ctranslate2", "onnxruntime"],
+        typer.Option(help="What runs the model; auto: the fastest that can."),
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,

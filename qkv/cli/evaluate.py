@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from qkv.evaluation.files import EvaluationSet
     from qkv.evaluation.metric import Metric
 
-EngineName = Literal["auto", "torch", "ctranslate2"]
+EngineName = Literal["auto", "torch", "ctranslate2", "onnxruntime"]
 Source = Annotated[Path | None, typer.Option("--src", help="The sources, one a line.")]
 References = Annotated[list[Path] | None, typer.Option("--ref", help="The right answers, one a line; repeatable.")]
 Pairs = Annotated[

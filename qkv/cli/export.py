@@ -8,10 +8,10 @@ import typer
 
 def export(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
-    to: Annotated[str, typer.Option(help="ctranslate2 (decodes faster) or huggingface (transformers).")],
+    to: Annotated[str, typer.Option(help="ctranslate2 or onnx (decode faster), or huggingface (transformers).")],
     out: Annotated[Path, typer.Option(help="The folder to write; an earlier export there is replaced.")],
     quantization: Annotated[
-        str | None, typer.Option(help="How CTranslate2 stores the weights, for example int8; float32 without it.")
+        str | None, typer.Option(help="How ctranslate2 or onnx store weights, for example int8; float32 without it.")
     ] = None,
 ) -> None:
     """Write a model in the format of another program."""

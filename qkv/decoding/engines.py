@@ -1,23 +1,21 @@
-"""Which engine runs a model: the fast one where it can do what is asked, else PyTorch."""
+"""Which engine runs a model: a fast one where it can do what is asked, else PyTorch."""
 
-import importlib.util
-import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 from qkv.decoding.drafters import DrafterConfig
 from qkv.decoding.drafting import Drafting
 from qkv.decoding.engine import DecodeRequest, Engine
+from qkv.decoding.fast_engines import FAST, FastEngine, make_engine, missing_packages, usual_engine
 from qkv.decoding.model_set import ModelSet
-from qkv.decoding.search import SearchConfig
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.errors import QkvError, UsageError
 
-EngineName = Literal["auto", "torch", "ctranslate2"]
-"""auto: CTranslate2 where it is installed and can do what is asked, else torch."""
+EngineName = Literal["auto", "torch", "ctranslate2", "onnxruntime"]
+"""auto: CTranslate2, or ONNX Runtime for a model that writes all tokens at once, where it is installed and can do what
+is asked, else torch."""
 
 
 class Engines:
@@ -39,9 +37,10 @@ class Engines:
         self.threads = threads
         self.max_src_tokens = max_src_tokens
         self._draft = draft
-        if models.exported and wanted == "torch":
+        if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
-                f"{models.folders[0]}: was exported for the engine ctranslate2; give the model that it was made from"
+                f"{models.folders[0]}: was exported for the engine {models.exported}; give the model that it was made "
+                "from"
             )
 
     def choose(self, request: DecodeRequest) -> Engine:
@@ -53,7 +52,7 @@ class Engines:
         if reason is not None and replaceable:
             return self.torch
         if reason is not None:
-            raise UsageError(f"the engine ctranslate2 cannot do this: {reason}")
+            raise UsageError(f"the engine {self.kind.name} cannot do this: {reason}")
         try:
             return self.fast
         except QkvError as error:
@@ -63,34 +62,29 @@ class Engines:
             self.wanted = "torch"
             return self.torch
 
+    @cached_property
+    def kind(self) -> FastEngine:
+        """The fast one that was asked for, or that is made for the model."""
+        name = self.models.exported or self.wanted
+        return FAST[name] if name in FAST else usual_engine(self.models.config)
+
     def _obstacle(self, request: DecodeRequest) -> str | None:
         """Why it is not worth exporting the models."""
-        if importlib.util.find_spec("ctranslate2") is None:
-            return "it is not installed; pip install 'qkv[fast]'"
-        from qkv.decoding.ctranslate2_engine import reasons_against_request
-        from qkv.interop.ctranslate2 import reasons_against
-
-        reasons = reasons_against_request(request)
+        if missing := missing_packages(self.kind, bool(self.models.exported)):
+            return missing[0]
+        config = self.models.config
+        reasons = [] if self.models.exported else self._reasons_against_models(request)
+        # A search has no meaning for a model that it was not made for.
+        if self.kind is usual_engine(config):
+            reasons = self.kind.reasons_against_request(config, request) + reasons
         if self.models.exported:
             return "; ".join(reasons) or None
-        if len(self.models) > 1:
-            reasons.append("several models vote")
-        else:
-            config = self.models.loaded[0].config
-            reasons += reasons_against(config)
-            if config.model.positions.limit is None:
-                reasons += self._too_long(request.search)
         return f"{'; '.join(reasons)}; use the engine torch" if reasons else None
 
-    def _too_long(self, search: SearchConfig) -> list[str]:
-        """The exported table of positions ends where the model itself has no limit."""
-        from qkv.interop.ctranslate2 import ROWS
-
-        if self.max_src_tokens is None or self.max_src_tokens > ROWS:
-            return [f"it reads {ROWS:,} tokens at most, and max_src_tokens allows more"]
-        if search.limits(self.max_src_tokens).max_length > ROWS:
-            return [f"it writes {ROWS:,} tokens at most, and the longest source may ask for more"]
-        return []
+    def _reasons_against_models(self, request: DecodeRequest) -> list[str]:
+        if len(self.models) > 1:
+            return ["several models vote"]
+        return self.kind.reasons_against_model(self.models.loaded[0].config, request, self.max_src_tokens)
 
     @cached_property
     def torch(self) -> Engine:
@@ -104,18 +98,6 @@ class Engines:
 
     @cached_property
     def fast(self) -> Engine:
-        from qkv.decoding.ctranslate2_engine import CTranslate2Engine
-        from qkv.interop.ctranslate2 import export_ctranslate2
-
         if self.models.exported:
-            return CTranslate2Engine(self.models.folders[0], self.threads)
-        try:
-            # One that is there but broken says here why.
-            importlib.import_module("ctranslate2")
-            # It is in memory as soon as the engine is there: the files are needed no longer.
-            with tempfile.TemporaryDirectory(prefix="qkv-") as temporary:
-                folder = Path(temporary) / "model"
-                export_ctranslate2(self.models.loaded[0], folder)
-                return CTranslate2Engine(folder, self.threads)
-        except (ImportError, OSError, RuntimeError) as error:
-            raise QkvError(f"the engine ctranslate2 cannot be made ({error}); use the engine torch") from error
+            return self.kind.open(self.models.folders[0], self.threads)
+        return make_engine(self.kind, self.models.loaded[0], self.threads)

@@ -8,12 +8,15 @@ from qkv.config import load_config
 from qkv.decoding.hypothesis import not_a_number
 from qkv.errors import CorruptFolder, UsageError
 from qkv.files import read_manifest
-from qkv.interop.ctranslate2 import WHAT as EXPORTED
+from qkv.interop.ctranslate2 import WHAT as CTRANSLATE2
+from qkv.interop.onnx import WHAT as ONNX
 from qkv.models.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.locate import locate_model
 from qkv.text import TokenizerPair, fingerprint, load_tokenizers
 
 ModelLike = Path | str | SavedModel
+EXPORTS = {CTRANSLATE2: "ctranslate2", ONNX: "onnxruntime"}
+"""What a manifest says -> the engine that runs such a folder."""
 
 
 class ModelSet:
@@ -27,12 +30,12 @@ class ModelSet:
         manifests = [read_manifest(folder) for folder in self.folders]
         self.seals: list[str] = [manifest["seal"] for manifest in manifests]
         """What identifies the content of each folder."""
-        self.exported = [manifest.get("what") == EXPORTED for manifest in manifests] == [True]
-        """Whether this is one folder for the fast engine."""
+        self.exported = EXPORTS.get(str(manifests[0].get("what"))) if len(manifests) == 1 else None
+        """The fast engine that this one folder was written for; None: these are models."""
         for folder, manifest in zip(self.folders, manifests, strict=True):
-            if manifest.get("what") == EXPORTED and not self.exported:
+            if manifest.get("what") in EXPORTS and not self.exported:
                 raise UsageError(f"{folder}: was exported, so it cannot vote; give the model that it was made from")
-            if manifest.get("what") not in ("model", EXPORTED):
+            if manifest.get("what") not in ("model", *EXPORTS):
                 raise CorruptFolder(f"{folder}: holds no model; give the folder of a model or of a run")
 
     def __len__(self) -> int:

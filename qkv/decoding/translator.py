@@ -13,6 +13,7 @@ from qkv.decoding.drafters import DrafterConfig
 from qkv.decoding.drafting import DraftLike, choose_draft
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
+from qkv.decoding.fast_engines import FAST
 from qkv.decoding.model_set import ModelLike, ModelSet
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
@@ -69,9 +70,9 @@ class Translator:
         self.workers = cores() if workers == "auto" else workers
         self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter)
         self._draft = draft
-        if engine == "ctranslate2":
+        if engine in FAST:
             if draft not in ("auto", "none", None):
-                raise UsageError("the engine ctranslate2 takes no drafts; use the engine torch")
+                raise UsageError(f"the engine {engine} takes no drafts; use the engine torch")
             self._draft = None
         self._search = search
         self.batch_tokens = batch_tokens

@@ -9,19 +9,22 @@ from qkv.interop.ctranslate2 import WHAT as CTRANSLATE2
 from qkv.interop.ctranslate2 import export_ctranslate2
 from qkv.interop.huggingface import WHAT as HUGGINGFACE
 from qkv.interop.huggingface import export_huggingface
+from qkv.interop.onnx import WHAT as ONNX
+from qkv.interop.onnx import export_onnx
 from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
 
 
 def _huggingface(saved: SavedModel, folder: Path, quantization: str | None) -> None:
     if quantization is not None:
-        raise UsageError(f"quantization {quantization}: only CTranslate2 has that; leave it out for Hugging Face")
+        raise UsageError(f"quantization {quantization}: only ctranslate2 and onnx have that; leave it out")
     export_huggingface(saved, folder)
 
 
 FORMATS: dict[str, Callable[[SavedModel, Path, str | None], None]] = {
     CTRANSLATE2: export_ctranslate2,
     HUGGINGFACE: _huggingface,
+    ONNX: export_onnx,
 }
 
 

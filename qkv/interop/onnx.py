@@ -1,6 +1,6 @@
 """A non-autoregressive model as one ONNX graph without a loop: source ids in; tokens, their log p, lengths out.
 
-What is read off a canvas (paths that collapse, everything behind END) is not in the graph: see `decoding/onnx_engine.py`.
+What is read off a canvas (paths that collapse, everything behind END) is not in it: see `decoding/onnx_engine.py`.
 """
 
 import math
@@ -88,7 +88,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
         graph.rename(value, name)
     about = {
         "kind": model.kind,
-        "blank": str(len(model.head.weight) - 1),
+        "last_id": str(len(model.head.weight) - 1),
         "src_limit": str(longest_source(saved.config)),
         "tgt_limit": str(_rows(saved.config)),
     }

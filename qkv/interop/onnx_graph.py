@@ -75,7 +75,7 @@ class Graph:
         return self.op("Add", product, shift) if shift else product
 
     def _int8_matrix(self, x: Value, weight: Tensor, shift: Value, key: object) -> Value:
-        """Weights are w ≈ s q with one s for each output; x is rounded to 256 steps between its extremes as it comes."""
+        """Weights are w ≈ s q with one s for each output; x is rounded to 256 steps between its extremes."""
         scale = np.maximum(np.abs(as_array(weight)).max(axis=1), 1e-30) / np.float32(127)
         rounded = self.once(
             ("matrix", key), lambda: self.constant(np.rint(as_array(weight) / scale[:, None]).astype(np.int8).T)

@@ -31,8 +31,8 @@ class Layers:
         layers = list(decoder.in_order())
         # Keys and values of the source for all layers by one product: few large ones are faster than many small.
         pairs = [linear for layer in layers for linear in (layer.cross_attention.key, layer.cross_attention.value)]
-        parts = self.graph.linear(memory, *pairs)
-        parts = self.graph.many("Split", parts, outputs=len(pairs), axis=-1, num_outputs=len(pairs))
+        all_parts = self.graph.linear(memory, *pairs)
+        parts = self.graph.many("Split", all_parts, outputs=len(pairs), axis=-1, num_outputs=len(pairs))
         for number, layer in enumerate(layers):
             key_value = parts[2 * number : 2 * number + 2]
             x = self._sublayer(x, layer.attention_residual, self._self_attention, layer.attention, lengths)

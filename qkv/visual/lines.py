@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 200, 40, 48
+WIDTH, HEIGHT = 680, 360
+LEFT, RIGHT, TOP, BOTTOM = 64, 250, 40, 48
 LEAST_GAP = 15
 """Between the names at the ends of the lines."""
 COLOURS = ("#2166ac", "#b2182b", "#1b7837", "#e08214", "#762a83", "#8c510a", "#35978f", "#c51b7d")

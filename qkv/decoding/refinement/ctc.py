@@ -51,9 +51,7 @@ class CtcGenerator(Generator):
             steps = self._steps(filled, row, length)
             tokens = path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
             scores = [step[token] for step, token in zip(steps, tokens, strict=True)]
-        said = runs(tokens, blank)
-        best = [max(scores[start:stop]) for start, stop in said]
-        return [cut([tokens[start] for start, _ in said], best, math.fsum(scores), limits)]
+        return [collapsed(tokens, scores, blank, limits)]
 
     def _steps(self, filled: Pass, row: int, length: int) -> list[dict[int, float]]:
         """What the last pass considered at each position, the blank always."""
@@ -65,3 +63,10 @@ class CtcGenerator(Generator):
             {**dict(zip(tokens, values, strict=True)), self.model.blank: blank}
             for (tokens, values), blank in zip(each, blanks, strict=True)
         ]
+
+
+def collapsed(tokens: list[int], scores: list[float], blank: int, limits: Limits) -> Hypothesis:
+    """What a path says; a token's score is that of the surest position of its run."""
+    said = runs(tokens, blank)
+    best = [max(scores[start:stop]) for start, stop in said]
+    return cut([tokens[start] for start, _ in said], best, math.fsum(scores), limits)

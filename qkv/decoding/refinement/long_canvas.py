@@ -39,14 +39,9 @@ class CanvasGenerator(Generator):
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
-        natural = tokens.index(SPECIAL.eos) if SPECIAL.eos in tokens else length
-        if not self.wanted.plain:
-            return [self._of_length(filled, row, min(self.wanted.of(natural, limits), length), limits)]
-        said = scores[: natural + 1]
-        if natural == length or natural > limits.max_length:
-            most = min(natural, limits.max_length)
-            return [Hypothesis(tokens[:most], scores[:most], math.fsum(said) / max(len(said), 1), ended=False)]
-        return [Hypothesis(tokens[:natural], said, math.fsum(said) / len(said), ended=True)]
+        if self.wanted.plain:
+            return [until_end(tokens, scores, limits)]
+        return [self._of_length(filled, row, min(self.wanted.of(_end(tokens), limits), length), limits)]
 
     def _of_length(self, filled: Pass, row: int, count: int, limits: Limits) -> Hypothesis:
         """The first `count` positions, each with its best token but END."""
@@ -55,3 +50,17 @@ class CanvasGenerator(Generator):
         tokens: list[int] = guess.tokens[row, :count].gather(1, second)[:, 0].tolist()
         scores: list[float] = guess.log_probs[row, :count].gather(1, second)[:, 0].tolist()
         return cut(tokens, scores, math.fsum(scores) / max(count, 1), limits)
+
+
+def until_end(tokens: list[int], scores: list[float], limits: Limits) -> Hypothesis:
+    """What stands before the first END."""
+    natural = _end(tokens)
+    said = scores[: natural + 1]
+    if natural == len(tokens) or natural > limits.max_length:
+        most = min(natural, limits.max_length)
+        return Hypothesis(tokens[:most], scores[:most], math.fsum(said) / max(len(said), 1), ended=False)
+    return Hypothesis(tokens[:natural], said, math.fsum(said) / len(said), ended=True)
+
+
+def _end(tokens: list[int]) -> int:
+    return tokens.index(SPECIAL.eos) if SPECIAL.eos in tokens else len(tokens)

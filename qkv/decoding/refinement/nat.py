@@ -38,10 +38,15 @@ class NatGenerator(Generator):
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
         limits = limits if self.wanted.length is None else Limits(self.wanted.length)
-        return [cut(tokens, scores, math.fsum(scores) / length, limits)]
+        return [whole(tokens, scores, limits)]
 
 
 class MaskPredictGenerator(NatGenerator):
     """Made for several passes."""
 
     passes = 10
+
+
+def whole(tokens: list[int], scores: list[float], limits: Limits) -> Hypothesis:
+    """All of a canvas."""
+    return cut(tokens, scores, math.fsum(scores) / len(tokens), limits)
