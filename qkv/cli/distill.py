@@ -35,7 +35,6 @@ def distill(
     from qkv.config import load_config
     from qkv.decoding.distill import as_recipe, distill, prepare_files, prepare_recipe
     from qkv.decoding.settings import translation_config, with_beam
-    from qkv.decoding.translator import Translator
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
     from qkv.progress import default_reporter
@@ -49,16 +48,7 @@ def distill(
     if of_recipe and data is None:
         raise UsageError(f"{of_recipe[0]}: changes a recipe; give one by --data")
     config = translation_config(with_beam(others, beam, teacher), teacher)
-    translator = Translator(
-        [teacher, *(voters or [])],
-        engine,
-        config.search,
-        workers or "auto",
-        config.batch_tokens,
-        config.max_src_tokens,
-        config.split_long,
-        config.overlap,
-    )
+    translator = config.translator([teacher, *(voters or [])], engine, workers or "auto")
     reporter = default_reporter(quiet=2.0)
     try:
         if data is not None:

@@ -8,11 +8,6 @@ import typer
 app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
 
 
-@app.callback()
-def _pictures() -> None:
-    """Keeps `beam` a word of its own while it is the only picture."""
-
-
 def _refuse_bad_text(text: str) -> None:
     from qkv.errors import UsageError
 

@@ -53,7 +53,6 @@ def translate(
     from qkv.decoding.line_work import LineWork, read_sources
     from qkv.decoding.settings import translation_config, with_beam, with_draft
     from qkv.decoding.texts import Wishes
-    from qkv.decoding.translator import Translator
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
 
@@ -64,17 +63,7 @@ def translate(
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
     config = translation_config(with_draft(with_beam(settings, beam, model), draft), model)
-    translator = Translator(
-        [model, *(voters or [])],
-        engine,
-        config.search,
-        workers or "auto",
-        config.batch_tokens,
-        config.max_src_tokens,
-        config.split_long,
-        config.overlap,
-        config.draft or draft,
-    )
+    translator = config.translator([model, *(voters or [])], engine, workers or "auto", draft)
     wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)
     work = LineWork(translator, wishes, _form(as_json, nbest, scores), str(source or STDIN), reporter)

@@ -120,7 +120,11 @@ class OnnxEngine:
             "src_lengths": np.array(lengths, dtype=np.int64),
             "limits": np.array([own.max_length for own in limits], dtype=np.int64),
         }
-        tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
+        try:
+            tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
+        except Exception as error:
+            # As every other engine says that something, such as memory, was missing.
+            raise RuntimeError(str(error)) from error
         return tokens, log_probs, canvases.tolist()
 
 
@@ -139,7 +143,8 @@ def _open(graph: bytes) -> "InferenceSession":
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except (RuntimeError, ValueError) as error:
+    except Exception as error:
+        # Its errors have no class in common below this one.
         raise QkvError(f"ONNX Runtime cannot load the graph ({error}); export the model again") from error
 
 

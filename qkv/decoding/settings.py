@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -10,12 +10,11 @@ from qkv.config import Config, validate
 from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.drafters import AnyDrafter, drafters
+from qkv.decoding.engines import EngineName
 from qkv.decoding.search import AnySearch, searches
-from qkv.decoding.translator import MAX_SRC_TOKENS
+from qkv.decoding.translator import MAX_SRC_TOKENS, Translator
 from qkv.decoding.usual import usual_search
 from qkv.errors import UsageError
-
-DEFAULTS = {"search": {"kind": "beam"}}
 
 
 class TranslationConfig(Config):
@@ -35,22 +34,48 @@ class TranslationConfig(Config):
     draft: AnyDrafter | None = None
     """What drafts for greedy search, so that it is faster with the same output; null: what the model carries."""
 
+    def translator(
+        self,
+        models: Sequence[Path],
+        engine: EngineName = "auto",
+        workers: int | Literal["auto"] = "auto",
+        draft: str = "auto",
+    ) -> Translator:
+        """With these settings; `draft` says what drafts if they do not."""
+        return Translator(
+            models,
+            engine,
+            self.search,
+            workers,
+            self.batch_tokens,
+            self.max_src_tokens,
+            self.split_long,
+            self.overlap,
+            self.draft or draft,
+        )
+
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
     """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
-    return validate(TranslationConfig, apply_overrides(_defaults(model), overrides), "command line")
+    usual = {"search": {"kind": _search_kind(overrides, model)}}
+    return validate(TranslationConfig, apply_overrides(usual, overrides), "command line")
 
 
-def _defaults(model: Path | None) -> dict[str, Any]:
-    return DEFAULTS if model is None else {"search": {"kind": type(usual_search(model)).model_fields["kind"].default}}
+def _search_kind(overrides: Sequence[str], model: Path | None) -> Any:
+    """What the overrides say, so that their mistakes are found before the model's, or else what the model needs."""
+    search = apply_overrides({}, overrides).get("search")
+    kind = search.get("kind") if isinstance(search, dict) else search
+    if kind is None:
+        usual = BeamConfig() if model is None else usual_search(model)
+        kind = type(usual).model_fields["kind"].default
+    return kind
 
 
 def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
     """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
     if size is None:
         return [*overrides]
-    search = apply_overrides(_defaults(model), overrides)["search"]
-    kind = search.get("kind") if isinstance(search, dict) else search
+    kind = _search_kind(overrides, model)
     if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
         raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")
     return [*overrides, f"search.size={size}"]

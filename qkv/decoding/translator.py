@@ -190,9 +190,7 @@ class Translator:
         models = [saved.model for saved in self.models.loaded]
         for model in models:
             if isinstance(model, ParallelModel):
-                raise UsageError(
-                    f"a model of the kind {model.kind} scores no given target; give an autoregressive one"
-                )
+                raise UsageError(f"a model of the kind {model.kind} scores no given target; give an autoregressive one")
         with evaluating(models):
             return score_pairs(
                 models, self.models.tokenizers, pairs, self.batch_tokens or BATCH_TOKENS, first, progress

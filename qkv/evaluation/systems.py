@@ -43,18 +43,9 @@ def decode_outputs(
     # Outputs that are there already are measured without waiting for torch.
     from qkv.decoding.output import plain
     from qkv.decoding.settings import translation_config, with_beam
-    from qkv.decoding.translator import Translator
 
     config = translation_config(with_beam(settings, beam, models[0]), models[0])
-    translator = Translator(
-        models,
-        engine,
-        config.search,
-        batch_tokens=config.batch_tokens,
-        max_src_tokens=config.max_src_tokens,
-        split_long=config.split_long,
-        overlap=config.overlap,
-    )
+    translator = config.translator(models, engine)
     counting = reporter.counting(f"Decoding with {models[0]}")
     found = translator.translate(test.sources, token_scores=False, progress=counting)
     if cut := sum(translation.truncated for translation in found):

@@ -4,7 +4,7 @@ A search that guesses what follows has it checked in one wide pass: position i o
 before it were right. What turns out wrong is forgotten by a shorter length; its keys and values are overwritten later.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeGuard
@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.masks import causal
 from qkv.layers.attention.base import ForInference
-from qkv.layers.attention.inference import InferenceAttention, Projection
+from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
-from qkv.models.columns import by_columns, laid_by_columns
+from qkv.models.columns import by_columns, laid_by_columns, lay_projections
 from qkv.models.inference import InferenceModel
 from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
@@ -95,7 +95,9 @@ class BlockModel:
     def __init__(self, model: Seq2Seq) -> None:
         model = laid_by_columns(model)
         self.model = InferenceModel(model)
-        for projection in _projections(self.model):
+        own = {layer.attention for layer in self.model.encoder} | {layer.attention for layer in self.model.decoder}
+        lay_projections(*own, *{layer.cross_attention for layer in self.model.decoder})
+        for projection in (*self.model.project_memories.each, self.model.project_memories.fused):
             projection.weight = by_columns(projection.weight)
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
@@ -230,11 +232,3 @@ class _WideLayers:
 def _is_plain(attention: ForInference) -> TypeGuard[InferenceAttention]:
     """Whether nothing but the kernel of PyTorch is needed."""
     return type(attention) is InferenceAttention and attention.group == 1 and not attention.biased
-
-
-def _projections(model: InferenceModel) -> Iterator[Projection]:
-    """All products of the layers that are fused."""
-    attentions = {layer.attention for layer in model.encoder} | {layer.attention for layer in model.decoder}
-    for attention in attentions | {layer.cross_attention for layer in model.decoder}:
-        yield from (part for part in vars(attention).values() if isinstance(part, Projection))
-    yield from (*model.project_memories.each, model.project_memories.fused)

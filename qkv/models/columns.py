@@ -5,7 +5,18 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
+from qkv.layers.attention.base import ForInference
+from qkv.layers.attention.inference import Projection
+
 Module = TypeVar("Module", bound=nn.Module)
+
+
+def lay_projections(*attentions: ForInference) -> None:
+    """Let the fused products of these attentions have their matrices by columns."""
+    for attention in attentions:
+        for part in vars(attention).values():
+            if isinstance(part, Projection):
+                part.weight = by_columns(part.weight)
 
 
 def by_columns(matrix: Tensor) -> Tensor:

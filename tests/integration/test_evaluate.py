@@ -228,7 +228,7 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
             2,
             "the search kind greedy has no beam",
         ),
-        ("compare good folder search.sise=3 --ref ref --src src", 2, '"size"'),
+        ("compare good folder search.kind=beam search.sise=3 --ref ref --src src", 2, '"size"'),
         ("compare none folder --ref ref --html none/c.html", 1, "none/c.html: cannot be written"),
         ("compare good none --ref ref", 1, "none: no such file"),
         ("compare good folder --ref ref --src src", 1, "folder: holds no model"),

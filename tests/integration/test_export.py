@@ -36,6 +36,22 @@ def test_an_export_for_ctranslate2_translates_as_the_model_does(model: Path, for
     assert {path: sha256_of(path) for path in model.rglob("*") if path.is_file()} == before
 
 
+def test_an_export_for_onnx_runtime_translates_as_the_model_does(forks: Forks, scratch: Path) -> None:
+    save_model(scratch / "ctc", decided_model(decoder={"kind": "ctc"}, residual={"kind": "pre"}))
+    (scratch / "lines.txt").write_text(LINES, encoding="utf-8")
+    for quantization in ("int8", "float32"):
+        given = ("--quantization", quantization)
+        ended = forks.qkv("export", scratch / "ctc", "--to", "onnx", "--out", scratch / "fast", *given)
+        assert (ended.code, ended.stdout) == (0, ""), ended.stderr
+        assert f"written for onnx in {quantization}" in ended.stderr
+        exported = forks.qkv("translate", scratch / "fast", "--input", scratch / "lines.txt")
+        assert exported.code == 0, exported.stderr
+    trained = forks.qkv("translate", scratch / "ctc", "--engine", "torch", "--input", scratch / "lines.txt")
+    on_the_fly = forks.qkv("translate", scratch / "ctc", "--engine", "onnxruntime", "--input", scratch / "lines.txt")
+    assert exported.stdout == trained.stdout == on_the_fly.stdout, trained.stderr + on_the_fly.stderr
+    assert exported.stdout.count("\n") == 4
+
+
 def test_an_export_for_hugging_face(model: Path, forks: Forks, scratch: Path) -> None:
     ended = forks.qkv("export", model, "--to", "huggingface", "--out", scratch / "hf")
     assert ended.code == 0, ended.stderr
@@ -49,12 +65,13 @@ def test_refusals(model: Path, forks: Forks, scratch: Path) -> None:
     forks.qkv("export", model, "--to", "huggingface", "--out", scratch / "hf")
     out = scratch / "out"
     refused = {
-        (model, "onnx", out, None): (2, "--to onnx: must be ctranslate2 or huggingface"),
+        (model, "marian", out, None): (2, "--to marian: must be ctranslate2 or huggingface or onnx"),
+        (model, "onnx", out, None): (2, "an autoregressive model is a loop, not one graph; export it to ctranslate2"),
         (model, "ctranslate2", scratch / "notes", None): (2, "exists already and is no export; choose another folder"),
         (model, "ctranslate2", model, None): (2, "exists already and is no export; choose another folder"),
         (scratch / "nowhere", "ctranslate2", out, None): (1, "nowhere: no such folder"),
         (scratch / "hf", "ctranslate2", out, None): (2, "is an export itself; give the model that it was made from"),
-        (model, "huggingface", out, "int8"): (2, "quantization int8: only CTranslate2 has that"),
+        (model, "huggingface", out, "int8"): (2, "quantization int8: only ctranslate2 and onnx have that"),
         (model, "ctranslate2", out, "int3"): (2, "quantization int3 is unknown, choose one of int8, "),
         (scratch / "learned", "huggingface", out, None): (
             2,

@@ -1,7 +1,7 @@
 """The draft head of the model itself (`model.draft`), trained beside it."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -11,10 +11,12 @@ from qkv.decoding.drafters.base import Checked, Drafter, DrafterConfig, Drafts, 
 from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.errors import UsageError
 from qkv.functional.ctc import collapse
-from qkv.models.columns import by_columns, laid_by_columns
+from qkv.models.columns import by_columns, laid_by_columns, lay_projections
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
+from qkv.models.encoder import EncoderLayer
 from qkv.models.folder import SavedModel
+from qkv.models.inference_layers import InferenceEncoderLayer
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
@@ -75,10 +77,12 @@ class SourceDrafter:
 
     def __init__(self, head: SourceHead, weight: Tensor) -> None:
         self.head = laid_by_columns(head)
+        self.layers = [InferenceEncoderLayer(cast(EncoderLayer, layer)) for layer in self.head.layers]
+        lay_projections(*(layer.attention for layer in self.layers))
         self.weight = by_columns(torch.cat([weight, head.blank]).detach())
 
     def begin(self, sources: DraftSources) -> Drafts:
-        logits = F.linear(self.head(sources.memory, sources.src_keep), self.weight)
+        logits = F.linear(self.head.through(self.layers, sources.memory, sources.src_keep), self.weight)
         paths, lengths = logits.argmax(dim=-1).tolist(), sources.src_keep.sum(dim=1).tolist()
         blank, each = len(self.weight) - 1, self.head.upsample
         drafts = [collapse(path[: each * length], blank) for path, length in zip(paths, lengths, strict=True)]

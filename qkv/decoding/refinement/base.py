@@ -8,6 +8,7 @@ from torch import Tensor
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.canvas import Pass
 from qkv.decoding.search import Limits
+from qkv.errors import UsageError
 from qkv.models.parallel import Source
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
@@ -28,6 +29,15 @@ class Wanted:
     @property
     def plain(self) -> bool:
         return self.length is None and self.factor == 1.0
+
+    def check(self, rooms: Tensor, source: Source) -> None:
+        """Refuse a length for which the canvas of one of the sources has no room."""
+        least = int(rooms.min())
+        if self.length is not None and self.length > least:
+            raise UsageError(
+                f"search.length {self.length} is outside the canvas: a source of {int(source.lengths.min())} "
+                f"tokens has room for {least}"
+            )
 
     def of(self, natural: int, limits: Limits) -> int:
         """The length in place of the `natural` one."""

@@ -10,7 +10,6 @@ from qkv.decoding.refinement.base import Generator, Wanted, cut
 from qkv.decoding.refinement.canvas import Pass
 from qkv.decoding.refinement.paths import path_of_length, prefix_beam_search, runs
 from qkv.decoding.search import Limits
-from qkv.errors import UsageError
 from qkv.models.decoders.ctc import CtcModel
 from qkv.models.parallel import Source
 
@@ -32,12 +31,7 @@ class CtcGenerator(Generator):
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         lengths = self.model.path_lengths(source.lengths)
-        shortest = int(lengths.min())
-        if self.wanted.length is not None and self.wanted.length > shortest:
-            raise UsageError(
-                f"search.length {self.wanted.length} is outside the canvas: a source of {int(source.lengths.min())} "
-                f"tokens has room for {shortest}"
-            )
+        self.wanted.check(lengths, source)
         return lengths[:, None]
 
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:

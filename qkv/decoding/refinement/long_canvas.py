@@ -9,7 +9,6 @@ from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.base import Generator, Wanted, cut
 from qkv.decoding.refinement.canvas import Pass
 from qkv.decoding.search import Limits
-from qkv.errors import UsageError
 from qkv.models.decoders.canvas import CanvasModel
 from qkv.models.parallel import Source
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
@@ -28,12 +27,7 @@ class CanvasGenerator(Generator):
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
-        shortest = int(lengths.min())
-        if self.wanted.length is not None and self.wanted.length > shortest:
-            raise UsageError(
-                f"search.length {self.wanted.length} is outside the canvas: a source of {int(source.lengths.min())} "
-                f"tokens has room for {shortest}"
-            )
+        self.wanted.check(lengths, source)
         return lengths[:, None]
 
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:

@@ -1,6 +1,7 @@
 """A whole draft from the source alone: CTC on what the model's own encoder has read."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -13,7 +14,7 @@ from qkv.layers.positions.sinusoidal import Sinusoidal
 from qkv.layers.residual.pre import PreNorm
 from qkv.layers.view import View
 from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
-from qkv.models.encoder import EncoderLayer
+from qkv.models.encoder import EncoderLayer, OneEncoderLayer
 from qkv.shapes import SrcKeep
 
 
@@ -70,14 +71,14 @@ class SourceHead(DraftHead):
 
     def forward(self, memory: Float[Tensor, "B S D"], src_keep: SrcKeep) -> Float[Tensor, "B P D"]:
         """P = u S positions; those of the padding mean nothing."""
+        return self.through([cast(EncoderLayer, layer) for layer in self.layers], memory, src_keep)
+
+    def through(self, layers: Sequence[OneEncoderLayer], memory: Tensor, src_keep: Tensor) -> Tensor:
+        """The same through other layers than its own: those without gradients."""
         pos = torch.arange(self.upsample * memory.shape[1], device=memory.device)
         view = View(pos, pos, keep=src_keep.repeat_interleave(self.upsample, dim=1))
-        x = self.positions.embed(self.opened(memory), pos)
-        for layer in self.layers:
+        x = self.positions.embed(self.spread(memory).unflatten(-1, (self.upsample, -1)).flatten(1, 2), pos)
+        for layer in layers:
             x = layer(x, view)
         vectors: Tensor = self.final(x)
         return vectors
-
-    def opened(self, memory: Tensor) -> Tensor:
-        """[B, S, D] -> [B, u S, D]"""
-        return self.spread(memory).unflatten(-1, (self.upsample, -1)).flatten(1, 2)
