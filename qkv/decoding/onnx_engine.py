@@ -76,7 +76,7 @@ class OnnxEngine:
     """Made from a graph. `threads` calls of `decode` run at once, one thread each (None: the cores)."""
 
     name = "onnxruntime"
-    batch_tokens = 1024
+    batch_tokens = 256
 
     def __init__(self, graph: bytes, threads: int | None = None) -> None:
         self.parallel = threads or cores()

@@ -114,6 +114,9 @@ class Translator:
         decoder = self.decoder(wishes)
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
+        if len(sources) == 1 and len((prepared := decoder.prepare(sources)).batches) == 1:
+            # Starting a thread for the one batch would take as long as a short sentence.
+            return decoder.finish(prepared, [decoder.decode(prepared, prepared.batches[0])])
         found: list[Translation] = []
         with closing(self.chunks(sources, wishes)) as chunks:
             for chunk in chunks:

@@ -66,7 +66,7 @@ def _predicted(graph: Graph, model: NatModel, read: Read) -> Value:
     )
     best = graph.op("ArgMax", logits, axis=1, keepdims=0)
     length = graph.op("Add", graph.op("Add", read.lengths, best), graph.ints(SMALLEST - 1))
-    return graph.op("Max", graph.op("Min", length, read.limits), graph.ints(1))
+    return graph.op("Max", length, graph.ints(1))
 
 
 LENGTHS: dict[type[ParallelModel], Callable[[Graph, Any, Read], Value]] = {

@@ -1,0 +1,228 @@
+"""Every way to decode side by side, in one run: how good, how fast for one text, how fast in batches, how many passes.
+
+    python benchmarks/decoding_kinds.py AR_MODEL --nat ctc=DIR --nat distilled=DIR [--draft jacobi --draft input ...] \
+        (--src FILE --ref FILE | --tsv FILE) --metric bleu_tok_lc [--lang de] --out DIR
+
+The first row, greedy search of AR_MODEL in PyTorch, is what the others are measured against. Quality comes with the
+package's own tests of significance. For one text: every `--texts`-th part of the test set alone, by one thread, all
+systems in turn on the same text, the least of `--repeats` times each; told are the median and the median of the ratios.
+In batches: the whole test set, all cores, systems in turn, the median of `--rounds`. DIR gets decoding_kinds.jsonl, .md
+and .svg. Non-autoregressive models run in PyTorch and ONNX Runtime (float32, int8), greedy search in CTranslate2, too.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.drafting import DraftLike
+from qkv.decoding.engines import EngineName
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.search import SearchConfig
+from qkv.decoding.translation import Translation
+from qkv.decoding.translator import Translator
+from qkv.evaluation.compare import compare_outputs, verdict
+from qkv.evaluation.files import EvaluationSet, read_evaluation_set
+from qkv.evaluation.metric import Metric
+from qkv.evaluation.metrics import choose_metrics
+from qkv.interop.export import export_model
+from qkv.kernels.threads import using_threads
+from qkv.visual.scatter import Point, draw_points
+
+BASELINE = "greedy"
+GREEDY = GreedyConfig()
+
+
+@dataclass(frozen=True)
+class System:
+    """A model and the way it is decoded."""
+
+    name: str
+    group: str
+    """Autoregressive, lossless, or the name of a non-autoregressive model."""
+    model: Path
+    engine: EngineName
+    search: SearchConfig | None = None
+    draft: DraftLike = None
+
+    def translator(self, workers: int | None = None) -> Translator:
+        return Translator(self.model, self.engine, self.search, workers or "auto", draft=self.draft)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one system gave."""
+
+    system: str
+    group: str
+    score: float
+    low: float
+    high: float
+    verdict: str
+    differ: int
+    """Outputs that are not those of the baseline."""
+    one_ms: float
+    one_ratio: float
+    batch_per_second: float
+    batch_ratio: float
+    passes: float
+
+
+def systems_of(
+    model: Path, nats: dict[str, Path], drafts: Sequence[str], scratch: Path, lean: bool = False
+) -> Iterable[System]:
+    """All of them; int8 models are exported into `scratch`. `lean`: only the fastest of each kind."""
+    yield System(BASELINE, "autoregressive", model, "torch", GREEDY)
+    yield System("beam 5", "autoregressive", model, "torch", BeamConfig(size=5))
+    yield System("greedy, ctranslate2", "autoregressive", model, "ctranslate2", GREEDY)
+    export_model(model, "ctranslate2", scratch / "ct2-int8", "int8")
+    yield System("greedy, ctranslate2 int8", "autoregressive", scratch / "ct2-int8", "auto", GREEDY)
+    for draft in drafts:
+        yield System(f"greedy, draft {Path(draft).name}", "lossless", model, "torch", GREEDY, draft)
+    for name, folder in nats.items():
+        export_model(folder, "onnx", scratch / name, "int8")
+        if not lean:
+            yield System(f"{name}, torch", name, folder, "torch")
+            yield System(f"{name}, onnxruntime", name, folder, "onnxruntime")
+        yield System(f"{name}, onnxruntime int8", name, scratch / name, "auto")
+
+
+def one_at_a_time(systems: Sequence[System], texts: Sequence[str], repeats: int) -> dict[str, list[float]]:
+    """Milliseconds of each text for each system, by one thread; the systems take turns on every text."""
+    found: dict[str, list[float]] = {system.name: [] for system in systems}
+    with using_threads(1):
+        translators = {system.name: system.translator(workers=1) for system in systems}
+        for translator in translators.values():
+            translator.translate(list(texts[:4]), token_scores=False)
+        for text in texts:
+            turns = [
+                {name: _seconds(translator, [text])[0] for name, translator in translators.items()}
+                for _ in range(repeats)
+            ]
+            for name, times in found.items():
+                times.append(1e3 * min(turn[name] for turn in turns))
+    return found
+
+
+def in_batches(
+    systems: Sequence[System], texts: Sequence[str], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, list[Translation]]]:
+    """Seconds of each round, and the translations."""
+    seconds: dict[str, list[float]] = {system.name: [] for system in systems}
+    outputs: dict[str, list[Translation]] = {}
+    for _ in range(rounds):
+        for system in systems:
+            translator = system.translator()
+            translator.translate(list(texts[:4]), token_scores=False)
+            took, outputs[system.name] = _seconds(translator, texts)
+            seconds[system.name].append(took)
+    return seconds, outputs
+
+
+def _seconds(translator: Translator, texts: Sequence[str]) -> tuple[float, list[Translation]]:
+    began = time.perf_counter()
+    found = translator.translate(list(texts), token_scores=False)
+    return time.perf_counter() - began, found
+
+
+def measure(
+    systems: Sequence[System], test: EvaluationSet, metric: Metric, texts: int, repeats: int, rounds: int
+) -> list[Row]:
+    assert test.sources is not None
+    seconds, outputs = in_batches(systems, test.sources, rounds)
+    some = [test.sources[number * len(test.sources) // texts] for number in range(min(texts, len(test.sources)))]
+    alone = one_at_a_time(systems, some, repeats)
+    said = {name: [one.text for one in found] for name, found in outputs.items()}
+    scores = compare_outputs(said, test, [metric]).scores
+    first_alone, first_seconds = alone[BASELINE], median(seconds[BASELINE])
+    rows = []
+    for system in systems:
+        name = system.name
+        (score,) = scores[name]
+        rows.append(
+            Row(
+                system=name,
+                group=system.group,
+                score=score.value,
+                low=score.interval.low,
+                high=score.interval.high,
+                verdict=verdict(metric, score),
+                differ=sum(a != b for a, b in zip(said[name], said[BASELINE], strict=True)),
+                one_ms=median(alone[name]),
+                one_ratio=median(a / b for a, b in zip(first_alone, alone[name], strict=True)),
+                batch_per_second=len(test) / median(seconds[name]),
+                batch_ratio=first_seconds / median(seconds[name]),
+                passes=mean(one.passes or len(one.tokens) + 1 for one in outputs[name]),
+            )
+        )
+    return rows
+
+
+def table(rows: Sequence[Row], metric: Metric) -> str:
+    titles = [
+        *("system", metric.title, "against greedy", "other outputs", "one text, ms", "times as fast"),
+        *("texts/s", "times as fast", "passes"),
+    ]
+    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    for row in rows:
+        lines.append(
+            f"| {row.system} | {row.score:.2f} ± {(row.high - row.low) / 2:.2f} | {row.verdict} | {row.differ:,} | "
+            f"{row.one_ms:.2f} | {row.one_ratio:.2f} | {row.batch_per_second:,.0f} | {row.batch_ratio:.2f} | "
+            f"{row.passes:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def picture(rows: Sequence[Row], metric: Metric) -> str:
+    return draw_points(
+        {row.system: Point(row.one_ratio, row.score, row.group) for row in rows},
+        f"{metric.title} and speed of each way to decode",
+        "texts alone: times as fast as greedy search in PyTorch",
+        metric.title,
+        metric.higher_is_better,
+    )
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, _, folder = text.partition("=")
+    if not folder:
+        raise argparse.ArgumentTypeError(f"{text}: write NAME=FOLDER")
+    return name, Path(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--nat", type=_named, action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--draft", action="append", default=[], help="jacobi, input, own, or the folder of a model")
+    parser.add_argument("--src", type=Path)
+    parser.add_argument("--ref", type=Path, action="append", default=[])
+    parser.add_argument("--tsv", type=Path)
+    parser.add_argument("--metric", required=True)
+    parser.add_argument("--lang")
+    parser.add_argument("--texts", type=int, default=200, help="so many alone, evenly spread")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lean", action="store_true", help="non-autoregressive models in int8 only")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    test = read_evaluation_set(options.ref, options.src, options.tsv)
+    (metric,) = choose_metrics([options.metric], options.lang)
+    with tempfile.TemporaryDirectory() as scratch:
+        systems = list(systems_of(options.model, dict(options.nat), options.draft, Path(scratch), options.lean))
+        rows = measure(systems, test, metric, options.texts, options.repeats, options.rounds)
+    options.out.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(asdict(row)) + "\n" for row in rows)
+    files = {"jsonl": lines, "md": table(rows, metric), "svg": picture(rows, metric)}
+    for ending, content in files.items():
+        (options.out / f"decoding_kinds.{ending}").write_text(content, encoding="utf-8")
+    print(files["md"])
+
+
+if __name__ == "__main__":
+    main()
