@@ -13,7 +13,7 @@ from qkv.config import dump_config
 from qkv.errors import UsageError
 from qkv.files import new_folder
 from qkv.functional.positions import sinusoidal
-from qkv.interop.onnx_canvas import Read, canvas_lengths, opened, scaled_embedding
+from qkv.interop.onnx_canvas import LENGTHS, Read, canvas_lengths, opened, scaled_embedding
 from qkv.interop.onnx_graph import Graph, Value, as_array
 from qkv.interop.onnx_layers import Layers
 from qkv.interop.output_bias import NEVER, output_bias
@@ -46,6 +46,8 @@ def reasons_against(config: SavedConfig) -> list[str]:
     reasons = unknown_parts(config.model, ALLOWED, "ONNX", (*SHARING, "decoder"))
     if config.model.decoder.autoregressive:
         reasons.insert(0, "an autoregressive model is a loop, not one graph; export it to ctranslate2")
+    elif config.model.decoder.kind not in {model.kind for model in LENGTHS}:
+        reasons.append(f"ONNX has no form of model.decoder.kind {config.model.decoder.kind}")
     return reasons
 
 

@@ -66,7 +66,7 @@ def _predicted(graph: Graph, model: NatModel, read: Read) -> Value:
     )
     best = graph.op("ArgMax", logits, axis=1, keepdims=0)
     length = graph.op("Add", graph.op("Add", read.lengths, best), graph.ints(SMALLEST - 1))
-    return graph.op("Max", length, graph.ints(1))
+    return graph.op("Max", graph.op("Min", length, read.limits), graph.ints(1))
 
 
 LENGTHS: dict[type[ParallelModel], Callable[[Graph, Any, Read], Value]] = {
@@ -78,10 +78,7 @@ LENGTHS: dict[type[ParallelModel], Callable[[Graph, Any, Read], Value]] = {
 
 
 def opened(graph: Graph, model: ParallelModel, read: Read, lengths: Value, width: Value) -> Value:
-    """What the decoder reads at each position before its place is added: [B, T, D], or [B, T] the same everywhere.
-
-    `width` is T.
-    """
+    """[B, T, D]: what the decoder reads at each position before its place is added. `width` is T."""
     opening = model.opening
     if isinstance(opening, CopiedSource):
         return _copied(graph, model, opening, read, lengths, width)
@@ -90,8 +87,8 @@ def opened(graph: Graph, model: ParallelModel, read: Read, lengths: Value, width
         vector = as_array(opening.query)
     else:
         vector = as_array(model.tgt_embedder.tokens.weight[SPECIAL.mask]) * np.float32(model.tgt_embedder.tokens.scale)
-    ones = graph.op("Concat", batch, graph.op("Reshape", width, graph.ints(1)), graph.ints(len(vector)), axis=0)
-    return graph.op("Expand", graph.constant(vector), ones)
+    shape = graph.op("Concat", batch, graph.op("Reshape", width, graph.ints(1)), graph.ints(len(vector)), axis=0)
+    return graph.op("Expand", graph.constant(vector), shape)
 
 
 def _copied(

@@ -7,7 +7,6 @@ before it were right. What turns out wrong is forgotten by a shorter length; its
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -15,7 +14,6 @@ from torch.nn import functional as F
 
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.masks import causal
-from qkv.layers.attention.base import ForInference
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
@@ -26,6 +24,8 @@ from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.base import Depth
 from qkv.models.stacks.universal import Universal
+from qkv.models.wide_encoder import is_plain, through_layers
+from qkv.models.wirings.last import Last
 
 ROOM = 32
 """Positions by which the room for keys and values grows."""
@@ -99,13 +99,23 @@ class BlockModel:
         lay_projections(*own, *{layer.cross_attention for layer in self.model.decoder})
         for projection in (*self.model.project_memories.each, self.model.project_memories.fused):
             projection.weight = by_columns(projection.weight)
+        self._plain_encoder = (
+            isinstance(model.encoder.wiring, Last)
+            and type(model.encoder.depth) is Depth
+            and all(is_plain(layer.attention) for layer in self.model.encoder)
+        )
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
         self._hidden = model.head.weight.detach().new_empty(0, 0)
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory."""
-        return self.model.encode(src, src_keep)
+        encoder = self.model.model.encoder
+        if not self._plain_encoder:
+            return self.model.encode(src, src_keep)
+        pos = torch.arange(src.shape[1], device=src.device)
+        memory: Tensor = encoder.final(through_layers(self.model.encoder, self.model.src_embedder(src, pos), src_keep))
+        return memory
 
     def start(self, memory: Tensor, src_keep: Tensor) -> BlockState:
         """Nothing decoded yet."""
@@ -207,7 +217,7 @@ class _WideLayers:
             room.narrow(1, self.state.lengths[0], self.width).copy_(new)
         else:
             room.view(-1, room.shape[2]).index_copy_(0, self.places.index, new.flatten(0, 1))
-        if _is_plain(attention):
+        if is_plain(attention):
             context = F.scaled_dot_product_attention(queries, keys, values, self.places.hidden)
         else:
             context = attention.mix(queries, keys, values, view)
@@ -218,8 +228,9 @@ class _WideLayers:
         cross, memory, padding = self.layers[number].cross_attention, self.state.memory[number], self.state.padding
         if self.watched and number == len(self.layers) - 1:
             self.seen.append(cross.weights(x.flatten(0, -2), memory, self.width, padding))
-        if not _is_plain(cross):
+        if not is_plain(cross):
             return cross.attend(x.flatten(0, -2), memory, self.width, padding).view(x.shape)
+        assert isinstance(cross, InferenceAttention)
         queries = self._by_heads(cross.query(x), cross)
         context = F.scaled_dot_product_attention(queries, memory[0], memory[1], padding)
         return cross.output(context.transpose(1, 2).reshape(x.shape))
@@ -227,8 +238,3 @@ class _WideLayers:
     def _by_heads(self, queries: Tensor, attention: InferenceAttention) -> Tensor:
         """[.., D] -> [R, H, W, E]"""
         return queries.view(-1, self.width, attention.num_heads, attention.head_width).transpose(1, 2)
-
-
-def _is_plain(attention: ForInference) -> TypeGuard[InferenceAttention]:
-    """Whether nothing but the kernel of PyTorch is needed."""
-    return type(attention) is InferenceAttention and attention.group == 1 and not attention.biased

@@ -17,6 +17,7 @@ from qkv.models.draft_heads.source import SourceHead
 from qkv.models.encoder import EncoderLayer
 from qkv.models.folder import SavedModel
 from qkv.models.inference_layers import InferenceEncoderLayer
+from qkv.models.wide_encoder import through_layers
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
@@ -82,8 +83,11 @@ class SourceDrafter:
         self.weight = by_columns(torch.cat([weight, head.blank]).detach())
 
     def begin(self, sources: DraftSources) -> Drafts:
-        logits = F.linear(self.head.through(self.layers, sources.memory, sources.src_keep), self.weight)
-        paths, lengths = logits.argmax(dim=-1).tolist(), sources.src_keep.sum(dim=1).tolist()
-        blank, each = len(self.weight) - 1, self.head.upsample
+        head = self.head
+        vectors = head.final(through_layers(self.layers, head.opened(sources.memory), head.kept(sources.src_keep)))
+        # PyTorch's own argmax reads one number at a time.
+        paths = F.linear(vectors, self.weight).cpu().numpy().argmax(axis=-1).tolist()
+        lengths = sources.src_keep.sum(dim=1).tolist()
+        blank, each = len(self.weight) - 1, head.upsample
         drafts = [collapse(path[: each * length], blank) for path, length in zip(paths, lengths, strict=True)]
         return GuidedDrafts([[*draft, SPECIAL.eos] for draft in drafts])

@@ -1,7 +1,6 @@
 """A whole draft from the source alone: CTC on what the model's own encoder has read."""
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -14,7 +13,7 @@ from qkv.layers.positions.sinusoidal import Sinusoidal
 from qkv.layers.residual.pre import PreNorm
 from qkv.layers.view import View
 from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
-from qkv.models.encoder import EncoderLayer, OneEncoderLayer
+from qkv.models.encoder import EncoderLayer
 from qkv.shapes import SrcKeep
 
 
@@ -71,14 +70,19 @@ class SourceHead(DraftHead):
 
     def forward(self, memory: Float[Tensor, "B S D"], src_keep: SrcKeep) -> Float[Tensor, "B P D"]:
         """P = u S positions; those of the padding mean nothing."""
-        return self.through([cast(EncoderLayer, layer) for layer in self.layers], memory, src_keep)
-
-    def through(self, layers: Sequence[OneEncoderLayer], memory: Tensor, src_keep: Tensor) -> Tensor:
-        """The same through other layers than its own: those without gradients."""
-        pos = torch.arange(self.upsample * memory.shape[1], device=memory.device)
-        view = View(pos, pos, keep=src_keep.repeat_interleave(self.upsample, dim=1))
-        x = self.positions.embed(self.spread(memory).unflatten(-1, (self.upsample, -1)).flatten(1, 2), pos)
-        for layer in layers:
+        x = self.opened(memory)
+        pos = torch.arange(x.shape[1], device=x.device)
+        view = View(pos, pos, keep=self.kept(src_keep))
+        for layer in self.layers:
             x = layer(x, view)
         vectors: Tensor = self.final(x)
         return vectors
+
+    def opened(self, memory: Tensor) -> Tensor:
+        """What the layers read, [B, S, D] -> [B, u S, D]."""
+        x = self.spread(memory).unflatten(-1, (self.upsample, -1)).flatten(1, 2)
+        return self.positions.embed(x, torch.arange(x.shape[1], device=x.device))
+
+    def kept(self, src_keep: Tensor) -> Tensor:
+        """[B, S] -> [B, u S]"""
+        return src_keep.repeat_interleave(self.upsample, dim=1)

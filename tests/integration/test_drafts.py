@@ -1,0 +1,72 @@
+"""`qkv translate --draft`, `qkv attach` and `qkv show drafts` on a few lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qkv.files import verify_folder
+from tests.support.commands import GREEDY, quiet, refused, written_lines
+from tests.support.forks import Forks
+from tests.support.speaker import save_speaker
+
+
+@pytest.fixture(scope="module")
+def model(in_memory: Path) -> Path:
+    return save_speaker(in_memory / "verifier", 3, sharpness=2.0)
+
+
+@pytest.fixture(scope="module")
+def drafter(in_memory: Path) -> Path:
+    return save_speaker(in_memory / "drafter", 4, sharpness=2.0, decoder="ctc")
+
+
+@pytest.fixture(scope="module")
+def lines(in_memory: Path) -> Path:
+    return written_lines(in_memory / "drafts.src")
+
+
+@pytest.fixture(scope="module")
+def plain(model: Path, lines: Path, forks: Forks) -> str:
+    return quiet(forks.qkv("translate", model, *GREEDY, "--input", lines))
+
+
+def test_the_output_is_that_of_greedy_search(model: Path, drafter: Path, lines: Path, plain: str, forks: Forks) -> None:
+    for draft in ("jacobi", "input", drafter):
+        ended = forks.qkv("translate", model, "search.max_factor=1", "--draft", draft, "--input", lines)
+        assert quiet(ended) == plain
+        assert "tokens a pass" in ended.stderr
+    ended = forks.qkv("translate", model, *GREEDY, "--draft", "none", "--input", lines)
+    assert quiet(ended) == plain
+    assert "tokens a pass" not in ended.stderr
+
+
+def test_json_tells_the_passes(model: Path, lines: Path, forks: Forks) -> None:
+    settings = ("search.max_factor=1", "draft.block=3", "draft.adaptive=false")
+    told = quiet(forks.qkv("translate", model, *settings, "--draft", "jacobi", "--json", "--input", lines))
+    for line in map(json.loads, told.splitlines()):
+        assert 1 <= line["passes"] <= len(line["token_scores"])
+
+
+def test_an_attached_drafter_is_used_by_itself(
+    model: Path, drafter: Path, lines: Path, plain: str, scratch: Path, forks: Forks
+) -> None:
+    both = scratch / "both"
+    quiet(forks.qkv("attach", model, drafter, "--out", both))
+    assert "drafter/model.safetensors" in verify_folder(both)["files"]
+    ended = forks.qkv("translate", both, "search=greedy", "search.max_factor=1", "--input", lines)
+    assert quiet(ended) == plain
+    assert "tokens a pass" in ended.stderr
+    quiet(forks.qkv("show", "drafts", both, "aa bc cb", "--out", scratch / "drafts.svg"))
+    assert "pass 1" in (scratch / "drafts.svg").read_text()
+
+
+def test_wrong_use_is_told_in_one_sentence(model: Path, drafter: Path, lines: Path, forks: Forks) -> None:
+    def complaint(*given: str | Path) -> str:
+        return refused(forks.qkv(*given), 2)
+
+    assert "none of the words input, jacobi" in complaint("translate", model, "--draft", "jacoby", "--input", lines)
+    assert "not beam" in complaint("translate", model, "search.kind=beam", "--draft", "jacobi", "--input", lines)
+    assert "autoregressive" in complaint("translate", model, "--draft", model, "--input", lines)
+    assert "autoregressive" in complaint("attach", model, model)
+    assert "give --draft jacobi" in complaint("show", "drafts", model, "aa")
