@@ -1,4 +1,4 @@
-"""Every kind of drafter: greedy search with it is greedy search; it can be written, read, carried, and is documented."""
+"""Every kind of drafter: greedy search with it is greedy search; it is written, read, carried, and documented."""
 
 from copy import copy
 from dataclasses import replace
