@@ -1,5 +1,6 @@
 """Every kind of drafter: greedy search with it is greedy search; it is written, read, carried, and documented."""
 
+import pickle
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from qkv.decoding.drafters.other_model import ModelDrafterConfig
 from qkv.decoding.drafters.own import OwnConfig
 from qkv.decoding.drafting import DRAFTER
 from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.texts import Source, Wishes
 from qkv.decoding.translator import Translator
 from qkv.errors import UsageError
 from qkv.files import verify_folder
@@ -124,6 +126,17 @@ def test_a_folder_carries_its_drafter(tmp_path: Path, parallel: Path) -> None:
     assert attach_drafter(model, parallel / "ctc") == model
     assert "ctc" in (model / DRAFTER / "config.yaml").read_text()
     assert all(one.passes for one in torch_translator(model).translate(sentences(9)))
+
+
+def test_a_worker_process_drafts_too(tmp_path: Path, parallel: Path) -> None:
+    """What it is sent says how."""
+    model = save_speaker(tmp_path / "model", 3, sharpness=SHARP)
+    given, wishes = [Source(text) for text in sentences(5)], Wishes()
+    translator = torch_translator(model, draft=parallel / "ctc")
+    setup = pickle.loads(pickle.dumps(translator._setup(wishes)))
+    found = setup.open()(given)
+    assert all(one.passes for one in found)
+    assert_same(found, translator.translate([source.text for source in given]))
 
 
 def test_what_does_not_go_together_is_refused_in_one_sentence(tmp_path: Path, parallel: Path) -> None:

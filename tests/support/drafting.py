@@ -56,12 +56,15 @@ class CountingBlocks:
     def __init__(self, blocks: BlockFunction) -> None:
         self.blocks = blocks
         self.shapes: list[tuple[int, int]] = []
+        self.furthest = 0
+        """The most tokens that a row was ever given."""
 
     def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlocksState]:
         return self.blocks.start(src, src_keep)
 
     def extend(self, tokens: Tensor, state: Any) -> tuple[BlockOutput, BlocksState]:
         self.shapes.append((tokens.shape[0], tokens.shape[1]))
+        self.furthest = max(self.furthest, max(state.lengths) + tokens.shape[1])
         return self.blocks.extend(tokens, state)
 
 

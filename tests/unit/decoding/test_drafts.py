@@ -30,6 +30,7 @@ from tests.support.drafting import (
     outputs_by_source,
 )
 from tests.support.small import random_ids
+from tests.support.speaker import endless
 from tests.support.speaker import speaker as speaking
 from tests.support.tables import task_of
 
@@ -147,6 +148,19 @@ def test_an_oracle_takes_the_fewest_passes_and_an_adversary_as_many_as_greedy_se
         found = drafted(blocks, KnownDrafter(known, 1.0, VOCAB), task, FullPace(block))
         assert_equal_hypotheses(found, wanted)
         assert [each.passes for each in found] == lengths_of(wanted)
+
+
+def test_nothing_is_drafted_beyond_the_longest_length() -> None:
+    """So a model with as many positions is never asked for one more."""
+    model = endless().model
+    given = [[5, 6, SPECIAL.eos], [7, SPECIAL.eos]]
+    wanted = greedy(ModelSteps(model), task_of(given, Limits(9)))
+    for longest in (1, 4, 6):
+        task, counted = task_of(given, Limits(longest)), CountingBlocks(ModelBlocks(model))
+        found = drafted(counted, KnownDrafter(outputs_by_source(task, wanted), 0.0, VOCAB), task, FullPace(25))
+        assert [each.tokens for each in found] == [each.tokens[:longest] for each in wanted]
+        assert [each.passes for each in found] == [1, 1]
+        assert counted.furthest == longest
 
 
 RULES: list[tuple[dict[str, Any], Constraints]] = [
