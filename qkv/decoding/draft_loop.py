@@ -64,7 +64,7 @@ def draft_and_verify(
         said, scores = _choose(output, live, rules)
         for place, row in enumerate(live):
             _keep(row, said[place], scores[place], None if output.attention is None else output.attention[place], task)
-        pace.saw(sum(row.right for row in live), sum(row.right < len(row.guess) for row in live))
+        pace.saw([(row.right, len(row.guess)) for row in live])
         task.after_step()
         going = [place for place, row in enumerate(live) if row.walker.walking]
         state = after.back_to([length + 1 + row.right for length, row in zip(state.lengths, live, strict=True)])

@@ -289,17 +289,28 @@ def test_an_adversary_takes_at_most_half_as_long_again() -> None:
 
 def test_a_pace_asks_for_much_while_drafts_are_right_and_for_nothing_when_they_never_are() -> None:
     pace = AdaptivePace(10)
-    assert pace.length(1) == 10
+    assert pace.length(1) > 4
     for _ in range(20):
-        pace.saw(0, 1)
+        pace.saw([(0, 4)])
     assert pace.length(1) == 0
     for _ in range(3000):
-        pace.saw(0, 0)
+        pace.saw([(0, 0)])
     assert pace.length(1) > 0
     for _ in range(20):
-        pace.saw(10, 0)
+        pace.saw([(10, 10)])
     assert pace.length(1) == 10
-    assert AdaptivePace(10).length(1000) < 3
+    assert AdaptivePace(10).length(1000) < 2
+
+
+def test_a_pace_knows_that_what_begins_well_goes_on_well() -> None:
+    """Half of the drafts are right from end to end, half not at all: long ones pay, which the mean would not tell."""
+    pace = AdaptivePace(10)
+    for _ in range(30):
+        pace.saw([(10, 10), (0, 10)])
+    assert pace.length(1) == 10
+    for _ in range(30):
+        pace.saw([(1, 10), (0, 10)])
+    assert 0 < pace.length(1) < 3
 
 
 def test_a_guide_is_followed_left_and_taken_up_again() -> None:
