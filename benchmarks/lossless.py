@@ -3,8 +3,8 @@
     python benchmarks/lossless.py MODEL --src FILE [--draft jacobi own DIR ...] [--texts 200] [--repeats 3]
 
 For each drafter: milliseconds of a text without and with drafts, their ratio, passes of a text, tokens of a pass (END
-counted), and how many outputs differ, which must be none. Each text is decoded `--repeats` times by both in turn and
-the least time of each counts, so that other programs on the machine disturb little.
+counted), and how many outputs differ, which must be none. All texts are decoded `--repeats` times, by both in turn, and
+the least time of each text counts, so that other programs on the machine disturb little.
 """
 
 import argparse
@@ -51,19 +51,20 @@ def measure(model: Path, draft: DraftLike, texts: Sequence[str], repeats: int = 
     search = GreedyConfig()
     plain = Translator(model, "torch", search, workers=1, draft=None)
     drafted = Translator(model, "torch", search, workers=1, draft=draft)
-    seconds, passes, tokens, different = [0.0, 0.0], 0, 0, 0
     with using_threads(1):
         for translator in (plain, drafted):
-            translator.translate(list(texts[:8]))
-        for text in texts:
-            turns = [[_timed(translator, text) for translator in (plain, drafted)] for _ in range(repeats)]
-            seconds = [total + min(turn[who][0] for turn in turns) for who, total in enumerate(seconds)]
-            without, found = turns[-1][0][1], turns[-1][1][1]
-            different += without.tokens != found.tokens
-            passes += found.passes or 0
-            tokens += len(found.token_scores)
-    greedy_ms, drafted_ms = (1e3 * total / len(texts) for total in seconds)
-    return Row(str(draft), greedy_ms, drafted_ms, passes / len(texts), tokens / len(texts), different)
+            translator.translate([texts[0]])
+        rounds = [[[_timed(each, text) for each in (plain, drafted)] for text in texts] for _ in range(repeats)]
+    seconds = [sum(min(round[at][who][0] for round in rounds) for at in range(len(texts))) for who in (0, 1)]
+    wanted, found = ([turn[who][1] for turn in rounds[-1]] for who in (0, 1))
+    return Row(
+        draft=str(draft),
+        greedy_ms=1e3 * seconds[0] / len(texts),
+        drafted_ms=1e3 * seconds[1] / len(texts),
+        passes=sum(one.passes or 0 for one in found) / len(texts),
+        tokens=sum(len(one.token_scores) for one in found) / len(texts),
+        different=sum(one.tokens != other.tokens for one, other in zip(wanted, found, strict=True)),
+    )
 
 
 def _timed(translator: Translator, text: str) -> tuple[float, Translation]:
