@@ -13,7 +13,7 @@ from qkv.models.decoders.ctc import CtcModel
 from qkv.models.decoders.mask_predict import MaskPredictModel
 from qkv.models.decoders.nat import NatModel
 from qkv.models.length_predictor import SMALLEST
-from qkv.models.parallel import CopiedSource, CopyIndices, LearnedQuery, ParallelModel
+from qkv.models.parallel import CopiedSource, CopyIndices, LearnedQuery, ParallelModel, StretchedModel
 from qkv.models.seq2seq import Embedder
 from qkv.text.special import SPECIAL
 
@@ -37,11 +37,7 @@ def canvas_lengths(graph: Graph, model: ParallelModel, read: Read) -> Value:
     return LENGTHS[type(model)](graph, model, read)
 
 
-def _ctc(graph: Graph, model: CtcModel, read: Read) -> Value:
-    return _times(graph, read.lengths, model.upsample)
-
-
-def _long(graph: Graph, model: CanvasModel, read: Read) -> Value:
+def _stretched(graph: Graph, model: StretchedModel, read: Read) -> Value:
     longer = graph.op("Max", _times(graph, read.lengths, model.factor), graph.ints(1 - model.extra))
     return graph.op("Add", longer, graph.ints(model.extra))
 
@@ -70,8 +66,8 @@ def _predicted(graph: Graph, model: NatModel, read: Read) -> Value:
 
 
 LENGTHS: dict[type[ParallelModel], Callable[[Graph, Any, Read], Value]] = {
-    CanvasModel: _long,
-    CtcModel: _ctc,
+    CanvasModel: _stretched,
+    CtcModel: _stretched,
     MaskPredictModel: _predicted,
     NatModel: _predicted,
 }

@@ -11,7 +11,7 @@ from qkv.models.config import ModelConfig
 from qkv.models.decoder import Decoder, DecoderLayer
 from qkv.models.encoder import Encoder, EncoderLayer
 from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Embedder, Parts, Seq2Seq
 from qkv.models.wirings import Wiring
 
 
@@ -29,13 +29,14 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -
         for causal in (False, config.decoder.autoregressive)
     )
     wiring = _build_wiring(config)
-    model = config.decoder.build(
+    parts = Parts(
         Embedder(src_tokens, src_positions, config.dropout, config.position_offsets.build()),
         Embedder(tgt_tokens, tgt_positions, config.dropout, config.position_offsets.build()),
         _build_encoder(config, src_positions, wiring),
         _build_decoder(config, tgt_positions, wiring),
         LinearHead(out_tokens.weight),
     )
+    model = config.decoder.build(parts)
     if config.draft is not None:
         model.draft_head = config.draft.build(config.d_model, config.num_heads, config.d_ff, config.dropout)
     return model

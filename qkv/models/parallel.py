@@ -8,10 +8,7 @@ from torch import Tensor, nn
 
 from qkv.errors import QkvError
 from qkv.layers.view import View
-from qkv.models.decoder import Decoder
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Embedder, Parts, Seq2Seq
 from qkv.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.text.special import SPECIAL
 
@@ -81,16 +78,8 @@ class ParallelModel(Seq2Seq):
     kind: str
     """As it is called in a recipe."""
 
-    def __init__(
-        self,
-        src_embedder: Embedder,
-        tgt_embedder: Embedder,
-        encoder: Encoder,
-        decoder: Decoder,
-        head: LinearHead,
-        opening: Opening,
-    ) -> None:
-        super().__init__(src_embedder, tgt_embedder, encoder, decoder, head)
+    def __init__(self, parts: Parts, opening: Opening) -> None:
+        super().__init__(*parts)
         self.opening = opening
 
     def read(self, src: SrcIds, src_keep: SrcKeep) -> Source:
@@ -117,6 +106,25 @@ class ParallelModel(Seq2Seq):
 
     def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
         raise QkvError(f"a model of kind {self.kind} has no next token: it fills a canvas (read and fill)")
+
+
+class StretchedModel(ParallelModel):
+    """Its canvas is as long as the source says: ceil(factor |X|) + extra positions, END of the source counted."""
+
+    def __init__(self, parts: Parts, opening: Opening, factor: float, extra: int = 0) -> None:
+        super().__init__(parts, opening)
+        self.factor = factor
+        self.extra = extra
+
+    @property
+    def src_limit(self) -> int | None:
+        """Its canvas must fit, too."""
+        reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
+        return reads if reads is None or writes is None else min(reads, int((writes - self.extra) / self.factor))
+
+    def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
+        """For sources of these lengths [B]; never below 1."""
+        return torch.ceil(src_lengths * self.factor).long().clamp(min=1 - self.extra) + self.extra
 
 
 def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:

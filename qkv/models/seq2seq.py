@@ -1,6 +1,7 @@
 """The encoder-decoder Transformer."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,20 @@ class Embedder(nn.Module):
         """The same without dropout for one token a row [R] at one position (see `Residual.for_inference`)."""
         weight, scale, embed_one = self.tokens.weight, self.tokens.scale, self.positions.embed_one
         return lambda ids, at: embed_one(F.embedding(ids, weight) * scale, at)
+
+
+class Parts(NamedTuple):
+    """What every model is put together from."""
+
+    src_embedder: Embedder
+    tgt_embedder: Embedder
+    encoder: Encoder
+    decoder: Decoder
+    head: LinearHead
+
+    @property
+    def d_model(self) -> int:
+        return self.head.weight.shape[1]
 
 
 class Seq2Seq(nn.Module):

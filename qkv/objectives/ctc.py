@@ -51,7 +51,7 @@ class _Pairs:
         self.model = model
         self.source: Source = model.read(batch.src, batch.src_keep)
         self.targets, self.lengths = without_end(batch, special.pad)
-        self.path_lengths = model.path_lengths(self.source.lengths)
+        self.path_lengths = model.canvas_lengths(self.source.lengths)
         self.fits = ctc_fits(self.targets, self.lengths, self.path_lengths)
         self.columns = torch.cat([torch.full_like(self.lengths, model.blank)[:, None], self.targets], dim=1)
 

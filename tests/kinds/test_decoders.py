@@ -13,7 +13,7 @@ from qkv.config import dump_config, load_config
 from qkv.decoding.refinement.generators import GENERATORS
 from qkv.models.decoders import decoders
 from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.parallel import ParallelModel
+from qkv.models.parallel import ParallelModel, StretchedModel
 from qkv.objectives.build import OBJECTIVES
 from qkv.text import SPECIAL
 from tests.support.parallel import PARALLEL, decode, objective_of, parallel_model
@@ -114,9 +114,7 @@ def test_lengths_are_obeyed(kind: str) -> None:
 def room(model: Any, source: list[int]) -> float:
     """Positions of the canvas."""
     length = torch.tensor([len(source) + 1])
-    if model.kind == "canvas":
-        return int(model.canvas_lengths(length))
-    return int(model.path_lengths(length)) if model.kind == "ctc" else math.inf
+    return int(model.canvas_lengths(length)) if isinstance(model, StretchedModel) else math.inf
 
 
 def test_every_kind_has_an_objective_and_a_generator() -> None:

@@ -110,6 +110,7 @@ def _keep(connection: socket.socket) -> None:
         if select.select([connection], [], [], 0.02)[0]:
             os.kill(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(status)
+    # If the small program was killed, nobody waits for the answer.
     with suppress(OSError):
         connection.sendall((code if code >= 0 else 128 - code).to_bytes(1, "big"))
     os._exit(0)

@@ -30,7 +30,7 @@ class CtcGenerator(Generator):
         self.top = max(1 if wanted.plain else CANDIDATES, 1 if wanted.beam == 1 else wanted.beam + 1)
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
-        lengths = self.model.path_lengths(source.lengths)
+        lengths = self.model.canvas_lengths(source.lengths)
         self.wanted.check(lengths, source)
         return lengths[:, None]
 

@@ -2,11 +2,8 @@
 
 from typing import Literal
 
-from qkv.models.decoder import Decoder
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Parts, Seq2Seq
 
 
 @decoders.register
@@ -19,7 +16,5 @@ class AutoregressiveConfig(DecoderConfig):
     def autoregressive(self) -> bool:
         return True
 
-    def build(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
-    ) -> Seq2Seq:
-        return Seq2Seq(src_embedder, tgt_embedder, encoder, decoder, head)
+    def build(self, parts: Parts) -> Seq2Seq:
+        return Seq2Seq(*parts)

@@ -1,10 +1,7 @@
 """How the output comes about: token by token, or all of it at once. A new way is a new file here."""
 
 from qkv.config.base import Config, Kinds
-from qkv.models.decoder import Decoder
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Parts, Seq2Seq
 
 
 class DecoderConfig(Config):
@@ -36,9 +33,7 @@ class DecoderConfig(Config):
         """Positions that the decoder may need in training for pairs up to these lengths, END included."""
         return tgt_tokens
 
-    def build(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
-    ) -> Seq2Seq:
+    def build(self, parts: Parts) -> Seq2Seq:
         raise NotImplementedError
 
 

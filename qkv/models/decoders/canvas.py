@@ -3,17 +3,12 @@
 from math import ceil
 from typing import Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
-from qkv.models.decoder import Decoder
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
-from qkv.models.parallel import Opening, ParallelModel
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.parallel import StretchedModel
+from qkv.models.seq2seq import Parts, Seq2Seq
 
 
 @decoders.register
@@ -33,39 +28,11 @@ class CanvasConfig(DecoderConfig):
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return ceil(self.factor * src_tokens) + self.extra
 
-    def build(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
-    ) -> Seq2Seq:
-        filling = opening(self.inputs, head.weight.shape[1])
-        return CanvasModel(src_embedder, tgt_embedder, encoder, decoder, head, filling, self.factor, self.extra)
+    def build(self, parts: Parts) -> Seq2Seq:
+        return CanvasModel(parts, opening(self.inputs, parts.d_model), self.factor, self.extra)
 
 
-class CanvasModel(ParallelModel):
-    """Its canvas grows with the source only."""
+class CanvasModel(StretchedModel):
+    """The first END that it says ends its output."""
 
     kind = "canvas"
-
-    def __init__(
-        self,
-        src_embedder: Embedder,
-        tgt_embedder: Embedder,
-        encoder: Encoder,
-        decoder: Decoder,
-        head: LinearHead,
-        opening: Opening,
-        factor: float,
-        extra: int,
-    ) -> None:
-        super().__init__(src_embedder, tgt_embedder, encoder, decoder, head, opening)
-        self.factor = factor
-        self.extra = extra
-
-    @property
-    def src_limit(self) -> int | None:
-        """Its canvas must fit, too."""
-        reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
-        return reads if reads is None or writes is None else min(reads, int((writes - self.extra) / self.factor))
-
-    def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
-        """ceil(a |X|) + b for sources of these lengths [B], END included."""
-        return torch.ceil(src_lengths * self.factor).long().clamp(min=1 - self.extra) + self.extra

@@ -4,13 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.models.decoder import Decoder
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import NatModel
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
 from qkv.models.parallel import Opening
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Parts, Seq2Seq
 
 
 @decoders.register
@@ -25,10 +22,8 @@ class MaskPredictConfig(DecoderConfig):
     def predicts_length(self) -> bool:
         return True
 
-    def build(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
-    ) -> Seq2Seq:
-        return MaskPredictModel(src_embedder, tgt_embedder, encoder, decoder, head, Opening())
+    def build(self, parts: Parts) -> Seq2Seq:
+        return MaskPredictModel(parts, Opening())
 
 
 class MaskPredictModel(NatModel):

@@ -5,13 +5,10 @@ from typing import Literal
 from pydantic import Field
 
 from qkv.functional.copying import uniform_copy
-from qkv.models.decoder import Decoder
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.encoder import Encoder
-from qkv.models.head import LinearHead
 from qkv.models.length_predictor import LengthPredictor
 from qkv.models.parallel import CopiedSource, LearnedQuery, Opening, ParallelModel
-from qkv.models.seq2seq import Embedder, Seq2Seq
+from qkv.models.seq2seq import Parts, Seq2Seq
 
 Inputs = Literal["copy", "queries"]
 
@@ -39,11 +36,8 @@ class NatConfig(DecoderConfig):
     def predicts_length(self) -> bool:
         return True
 
-    def build(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
-    ) -> Seq2Seq:
-        filling = opening(self.inputs, head.weight.shape[1])
-        return NatModel(src_embedder, tgt_embedder, encoder, decoder, head, filling)
+    def build(self, parts: Parts) -> Seq2Seq:
+        return NatModel(parts, opening(self.inputs, parts.d_model))
 
 
 class NatModel(ParallelModel):
@@ -51,14 +45,6 @@ class NatModel(ParallelModel):
 
     kind = "nat"
 
-    def __init__(
-        self,
-        src_embedder: Embedder,
-        tgt_embedder: Embedder,
-        encoder: Encoder,
-        decoder: Decoder,
-        head: LinearHead,
-        opening: Opening,
-    ) -> None:
-        super().__init__(src_embedder, tgt_embedder, encoder, decoder, head, opening)
-        self.length_predictor = LengthPredictor(head.weight.shape[1])
+    def __init__(self, parts: Parts, opening: Opening) -> None:
+        super().__init__(parts, opening)
+        self.length_predictor = LengthPredictor(parts.d_model)
