@@ -1,12 +1,13 @@
 """One part changed at a time, at an equal budget: does another scheme of positions or another wiring help?
 
     python benchmarks/compare_parts.py --data DIR [--budget 20m] [--threads 1] [--parts positions wiring] [--seeds 1 2]
+        [key=value ...]
 
 DIR holds Multi30k: train.en, train.de, val.en, val.de. Each run is recipes/multi30k-en-de.yaml with one key of `model`
 changed, trained for --budget (`20m` minutes or `3000u` updates) by one process of --threads threads, so two of these
-programs can share a machine without disturbing each other's updates. Then its best model decodes the dev set, and
-every run is tested against the unchanged recipe of the same seed: paired bootstrap and approximate randomisation, as
-`qkv compare` does.
+programs can share a machine without disturbing each other's updates. Settings of the recipe, such as
+`schedule.warmup=150`, hold for all runs. Then the best model of each decodes the dev set, and every run is tested
+against the unchanged recipe of the same seed: paired bootstrap and approximate randomisation, as `qkv compare` does.
 
 All is kept in --out. A run that is finished is not run again and one that was interrupted goes on, so the program can
 be stopped at any time. With --table it only prints the table of what is there.
@@ -70,7 +71,8 @@ class Run:
         kind = f"{{kind: learned, max_length: {LONGEST}}}" if self.kind == "learned" else self.kind
         changes = [f"model.{self.part}={kind}"] if self.part else []
         budget = [f"training.stop_after={options.budget}", f"training.threads={options.threads}", "training.workers=1"]
-        return [f"run={self.folder / 'run'}", f"seed={self.seed}", f"data.root={options.data}", *budget, *changes]
+        fixed = [f"run={self.folder / 'run'}", f"seed={self.seed}", f"data.root={options.data}"]
+        return [*fixed, *budget, *options.settings, *changes]
 
 
 def all_runs(options: argparse.Namespace) -> Iterator[Run]:
@@ -98,7 +100,8 @@ def do(run: Run, options: argparse.Namespace, dev: EvaluationSet) -> None:
         reporter.close()
     write_atomic(run.outputs, "".join(line + "\n" for line in outputs))
     parameters = sum(weight.numel() for weight in load_model(training.best).model.parameters())
-    about = {"budget": options.budget, "threads": options.threads, "parameters": parameters}
+    about = {"budget": options.budget, "threads": options.threads, "settings": options.settings}
+    about |= {"parameters": parameters}
     about |= {"updates": updates_of(training), "seconds": round(time.monotonic() - began)}
     # Written last: it says that the run is finished.
     write_atomic(run.about, json.dumps(about) + "\n")
@@ -145,6 +148,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=["positions", "wiring"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="of the recipe, for all runs")
     parser.add_argument("--table", action="store_true", help="only print the table of what is finished")
     return parser.parse_args()
 
@@ -158,7 +162,8 @@ def main() -> None:
         if not (run.finished or options.table):
             do(run, options, dev)
     print("\n".join(table(runs, dev, metric)))
-    print(f"\n{metric.signature(dev.references)}; budget {options.budget}, {options.threads} threads")
+    how = " ".join([options.budget, *options.settings])
+    print(f"\n{metric.signature(dev.references)}; budget {how}, {options.threads} threads")
 
 
 if __name__ == "__main__":

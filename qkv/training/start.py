@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from qkv.errors import UsageError
 from qkv.models.folder import TOKENIZER, load_model
 from qkv.models.locate import locate_model
@@ -9,8 +12,9 @@ from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights
 from qkv.text import TokenizerPair, fingerprint
 
-NEW = "draft_head."
-"""What a model need not have: it begins with fresh weights then."""
+NEW = ("draft_head.", "length_predictor.", "opening.")
+"""Parts that the model need not have had: they begin with fresh weights then."""
+TABLE = "tokens.weight"
 
 
 def tokenizers_of(start_from: Path) -> Path:
@@ -32,4 +36,10 @@ def copy_weights(model: Seq2Seq, start_from: Path, tokenizers: TokenizerPair) ->
         raise UsageError(
             f"start_from {start_from}: is another kind of model (see {wrong[0]}); make the model keys equal"
         )
-    load_weights(model, found | kept, folder)
+    tables = {name: with_new_ids(found[name], fresh[name]) for name in found if name.endswith(TABLE)}
+    load_weights(model, found | tables | kept, folder)
+
+
+def with_new_ids(table: Tensor, fresh: Tensor) -> Tensor:
+    """`table`, and below it the rows of `fresh` that it lacks: ids beyond the vocabulary, such as the blank of CTC."""
+    return torch.cat([table, fresh[len(table) :]]) if table.shape[1] == fresh.shape[1] else table

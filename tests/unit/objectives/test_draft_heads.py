@@ -189,3 +189,15 @@ def test_a_run_starts_from_a_model_of_the_same_kind_and_vocabulary(data: Path, b
     Trainer(as_recipe(recipe | {"run": str(scratch / "c"), "schedule": {"kind": "constant", "peak": 1e-9}})).train()
     old, new = (load_model(run / "best").model.head.weight for run in (base, scratch / "c"))
     torch.testing.assert_close(old, new, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["nat", "canvas", "ctc", "mask_predict"])
+def test_a_model_that_writes_all_at_once_starts_from_its_teacher(
+    data: Path, base: Path, scratch: Path, kind: str
+) -> None:
+    recipe = plain(data, scratch / "run", 1) | {"start_from": str(base), "schedule": {"kind": "constant", "peak": 1e-9}}
+    Trainer(as_recipe(changed(recipe, model={"decoder": kind}))).train()
+    teacher, student = (named_weights(load_model(run / "best").model) for run in (base, scratch / "run"))
+    for name, weight in teacher.items():
+        torch.testing.assert_close(student[name][: len(weight)], weight, atol=1e-6, rtol=0)
+    assert all(bool(torch.isfinite(weight).all()) for weight in student.values())
