@@ -6,11 +6,11 @@ The others are transformers, local-attention and reformer-pytorch; those that ar
 
     pip install transformers local-attention reformer-pytorch
 
-Each measurement is a process of its own with one thread. Its time is what the processor worked for it, the least of
-several passes; its memory is the peak of what is resident, above what was there before the first pass. "forward" keeps
-nothing for gradients, "both" is forward and backward. What would take more than --memory or --seconds-each, judged by
-the shorter lengths, is left out. The slope is that of a line through the logarithms, over the longer half of the
-lengths: 1 is proportional to the length, 2 to its square.
+Each measurement is a process of its own with one thread, which keeps freed memory as training does. Its time is what
+the processor worked for it, the least of several passes; its memory is the peak of what is resident, above what was
+there before the first pass. "forward" keeps nothing for gradients, "both" is forward and backward. What would take more
+than --memory or --seconds-each, judged by the shorter lengths, is left out. The slope is that of a line through the
+logarithms, over the longer half of the lengths: 1 is proportional to the length, 2 to its square.
 
 Every result is a line of JSON in --out as soon as it is there; what the file holds already is not measured again.
 """
@@ -30,6 +30,7 @@ import torch
 from peers.attention import KINDS, RIVALS, Sizes, missing
 from process_memory import allow, peak_bytes, ran_out
 
+from qkv.kernels.memory import keep_freed_memory
 from qkv.progress import default_reporter
 from qkv.visual.lines import draw_lines
 
@@ -57,6 +58,7 @@ def measure(run: Line, options: argparse.Namespace) -> Line:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     allow(options.memory + 1)
+    keep_freed_memory()
     layer = KINDS[run["kind"]](Sizes(**run["sizes"]))
 
     def forward(x: torch.Tensor) -> None:

@@ -1,7 +1,7 @@
 """One part changed at a time, at an equal budget: does another scheme of positions or another wiring help?
 
-    python benchmarks/compare_parts.py --data DIR [--budget 20m] [--threads 1] [--parts positions wiring] [--seeds 1 2]
-        [key=value ...]
+    python benchmarks/compare_parts.py [key=value ...] --data DIR [--budget 20m] [--threads 1] [--seeds 1 2]
+        [--parts positions wiring]
 
 DIR holds Multi30k: train.en, train.de, val.en, val.de. Each run is recipes/multi30k-en-de.yaml with one key of `model`
 changed, trained for --budget (`20m` minutes or `3000u` updates) by one process of --threads threads, so two of these

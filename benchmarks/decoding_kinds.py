@@ -7,7 +7,8 @@ The first row, greedy search of AR_MODEL in PyTorch, is what the others are meas
 package's own tests of significance. For one text: every `--texts`-th part of the test set alone, by one thread, all
 systems in turn on the same text, the least of `--repeats` times each; told are the median and the median of the ratios.
 In batches: the whole test set, all cores, systems in turn, the median of `--rounds`. DIR gets decoding_kinds.jsonl, .md
-and .svg. Non-autoregressive models run in PyTorch and ONNX Runtime (float32, int8), greedy search in CTranslate2, too.
+and .svg. Non-autoregressive models run in PyTorch and, where their kind has a form there, in ONNX Runtime (float32,
+int8), greedy search in CTranslate2, too.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
 
+from qkv.config import load_config
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.drafting import DraftLike
 from qkv.decoding.engines import EngineName
@@ -31,7 +33,10 @@ from qkv.evaluation.files import EvaluationSet, read_evaluation_set
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.metrics import choose_metrics
 from qkv.interop.export import export_model
+from qkv.interop.onnx import reasons_against
 from qkv.kernels.threads import using_threads
+from qkv.models.folder import CONFIG, SavedConfig
+from qkv.models.locate import locate_model
 from qkv.visual.scatter import Point, draw_points
 
 BASELINE = "greedy"
@@ -85,6 +90,9 @@ def systems_of(
     for draft in drafts:
         yield System(f"greedy, draft {Path(draft).name}", "lossless", model, "torch", GREEDY, draft)
     for name, folder in nats.items():
+        if reasons_against(load_config(SavedConfig, locate_model(folder) / CONFIG)):
+            yield System(f"{name}, torch", name, folder, "torch")
+            continue
         export_model(folder, "onnx", scratch / name, "int8")
         if not lean:
             yield System(f"{name}, torch", name, folder, "torch")

@@ -1,6 +1,6 @@
 """How many rounds of hashing does a copy need? The duplication task of the Reformer (Kitaev et al. 2020, table 2).
 
-    python benchmarks/lsh_duplication.py --minutes 20 --out duplication.json
+    python benchmarks/lsh_duplication.py --out duplication.json
 
 A sequence is 0w0w: w is of random symbols, and its second half can be told from the first. One causal layer with LSH
 attention learns it with some rounds of hashing and is tested with others. "full" is the same attention with everything
@@ -111,13 +111,13 @@ def show(rows: dict[str, dict[str, float]], tested: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--word", type=int, default=31, help="symbols in w")
+    parser.add_argument("--word", type=int, default=63, help="symbols in w")
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--chunk", type=int, default=8, help="positions in a chunk")
+    parser.add_argument("--chunk", type=int, default=16, help="positions in a chunk")
     parser.add_argument("--batch", type=int, default=16, help="sequences of an update")
-    parser.add_argument("--updates", type=int, default=3000)
-    parser.add_argument("--rate", type=float, default=1e-3, help="the highest learning rate")
+    parser.add_argument("--updates", type=int, default=1500)
+    parser.add_argument("--rate", type=float, default=4e-3, help="the highest learning rate")
     parser.add_argument("--train", nargs="+", default=[FULL, "4", "2", "1"], help="rounds in training, one row each")
     parser.add_argument("--test", nargs="+", default=[FULL, "8", "4", "2", "1"], help="rounds in testing")
     parser.add_argument("--tests", type=int, default=20, help="batches in testing")

@@ -62,7 +62,7 @@ def translate(
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
-    config = translation_config(with_draft(with_beam(settings, beam, model), draft), model)
+    config = translation_config(with_beam(with_draft(settings, draft), beam, model), model)
     translator = config.translator([model, *(voters or [])], engine, workers or "auto", draft)
     wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)

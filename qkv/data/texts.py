@@ -14,6 +14,7 @@ from qkv.errors import DataError
 Invalid = Literal["error", "replace"]
 """What to do with a line that is not valid UTF-8: stop, or put U+FFFD in. A line is never left out."""
 REMEDY = "read it with --invalid-utf8 replace"
+NO_CHOICE = "convert the file, for example by iconv"
 STDIN = "standard input"
 
 
@@ -25,8 +26,8 @@ class Survey:
     lines: int
 
 
-def read_texts(path: Path, invalid: Invalid = "error") -> Iterator[str]:
-    """The lines of a file, which may be compressed."""
+def read_texts(path: Path, invalid: Invalid | None = None) -> Iterator[str]:
+    """The lines of a file, which may be compressed. None: the user has no choice, so an error names no option."""
     return _decoded(byte_lines(path), path, invalid)
 
 
@@ -36,10 +37,11 @@ def stream_texts(stream: BinaryIO, invalid: Invalid = "error") -> Iterator[str]:
     return _decoded(split_lines(iter(lambda: os.read(descriptor, BLOCK), b""), STDIN), STDIN, invalid)
 
 
-def _decoded(raw: Iterator[bytes], name: Path | str, invalid: Invalid) -> Iterator[str]:
+def _decoded(raw: Iterator[bytes], name: Path | str, invalid: Invalid | None) -> Iterator[str]:
     counts = ReadCounts()
+    remedy = REMEDY if invalid else NO_CHOICE
     for number, line in enumerate(raw, start=1):
-        text = decode(line, name, number, invalid, counts, REMEDY)
+        text = decode(line, name, number, invalid or "error", counts, remedy)
         assert text is not None
         yield text
 

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from qkv.decoding.drafters.other_model import ModelDrafterConfig
-from qkv.decoding.drafting import DRAFTER
+from qkv.decoding.drafting import DRAFTER, require_autoregressive
 from qkv.errors import UsageError
 from qkv.files import new_folder, verify_folder
 from qkv.models.folder import load_model
@@ -20,7 +20,9 @@ def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
     manifest = verify_folder(folder)
     if manifest.get("what") != "model":
         raise UsageError(f"{folder}: holds no model that a drafter could be attached to; give the one it was made from")
-    ModelDrafterConfig(path=other).build(load_model(folder))
+    saved = load_model(folder)
+    require_autoregressive(saved.config)
+    ModelDrafterConfig(path=other).build(saved)
     about = {key: value for key, value in manifest.items() if key not in ("format", "files", "seal")}
     final = out or folder
     if final.exists() and final != folder:

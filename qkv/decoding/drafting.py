@@ -15,7 +15,7 @@ from qkv.decoding.search import SearchConfig, SearchTask
 from qkv.errors import UsageError
 from qkv.files import MANIFEST
 from qkv.models.block_steps import has_blocks
-from qkv.models.folder import SavedModel
+from qkv.models.folder import SavedConfig, SavedModel
 
 DRAFTER = "drafter"
 """The folder inside a model's folder that holds the model which drafts for it."""
@@ -57,11 +57,19 @@ def choose_draft(draft: DraftLike, models: ModelSet, search: SearchConfig) -> Dr
         raise UsageError("drafts are verified by one model, not by several that vote; leave out the one or the other")
     if models.exported:
         raise UsageError(f"{models.folders[0]}: was exported, and drafts need the model that it was made from")
+    require_autoregressive(models.config)
     if isinstance(draft, DrafterConfig):
         return draft
     if draft in drafters.names() and draft != ModelDrafterConfig.model_fields["kind"].default:
         return drafters[str(draft)]()
     return ModelDrafterConfig(path=Path(draft))
+
+
+def require_autoregressive(config: SavedConfig) -> None:
+    """Raises UsageError if there is no next token that could be drafted."""
+    decoder = config.model.decoder
+    if not decoder.autoregressive:
+        raise UsageError(f"a model of the kind {decoder.kind} takes no drafts: it writes all tokens at once already")
 
 
 def _carried(models: ModelSet) -> DrafterConfig | None:

@@ -10,6 +10,7 @@ from qkv.decoding.drafting import Drafting
 from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.fast_engines import FAST, FastEngine, make_engine, missing_packages, usual_engine
 from qkv.decoding.model_set import ModelSet
+from qkv.decoding.refinement.rescoring import Rescorer
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.errors import QkvError, UsageError
 
@@ -31,12 +32,14 @@ class Engines:
         threads: int,
         max_src_tokens: int | None,
         draft: Callable[[], DrafterConfig | None] = lambda: None,
+        rescorer: Callable[[], Rescorer | None] = lambda: None,
     ) -> None:
         self.models = models
         self.wanted = wanted
         self.threads = threads
         self.max_src_tokens = max_src_tokens
         self._draft = draft
+        self._rescorer = rescorer
         if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
                 f"{models.folders[0]}: was exported for the engine {models.exported}; give the model that it was made "
@@ -89,7 +92,7 @@ class Engines:
     @cached_property
     def torch(self) -> Engine:
         drafting = None if self.draft is None else Drafting(self.draft, self.models.loaded[0])
-        return TorchEngine([saved.model for saved in self.models.loaded], drafting)
+        return TorchEngine([saved.model for saved in self.models.loaded], drafting, self._rescorer())
 
     @cached_property
     def draft(self) -> DrafterConfig | None:

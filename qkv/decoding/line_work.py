@@ -83,7 +83,7 @@ class LineWork:
         decoder = translator.decoder(wishes)
         return {
             **{name: file.sha256 for name, file in read.items()},
-            "model": translator.models.seals,
+            "model": translator.seals,
             "search": translator.search.model_dump(mode="json"),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,

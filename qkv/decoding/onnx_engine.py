@@ -52,10 +52,11 @@ def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
     if not isinstance(search, RefineConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
     reasons = {
-        "it takes one pass: search.passes=1": (search.passes or KINDS[kind].passes) > 1,
+        "it takes one pass: search.passes=1": (search.passes or (KINDS[kind].passes if kind in KINDS else 1)) > 1,
         "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
         "it tries one length: search.length_beam=1": search.length_beam > 1,
         "it has no beam: search.beam=1": search.beam > 1,
+        "no other model chooses: leave out search.rescore": search.rescore is not None,
     }
     return [reason for reason, holds in reasons.items() if holds]
 

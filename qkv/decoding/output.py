@@ -74,7 +74,7 @@ class PassCount:
         for one in translations:
             if one.passes:
                 self.lines += 1
-                self.tokens += len(one.tokens) + (not one.out_cut)
+                self.tokens += len(one.token_scores)
                 self.passes += one.passes
 
     def told(self) -> str:

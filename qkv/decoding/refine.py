@@ -1,6 +1,7 @@
 """The search of non-autoregressive models."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -10,9 +11,12 @@ from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.base import Generator, Wanted
 from qkv.decoding.refinement.canvas import Pass, Watch, refine
 from qkv.decoding.refinement.generators import generator_for
+from qkv.decoding.refinement.rescoring import Rescorer, load_rescorer
+from qkv.decoding.refinement.ways import WayName
 from qkv.decoding.search import Limits, SearchConfig, SearchTask, searches
 from qkv.decoding.steps import StepFunction
 from qkv.errors import UsageError
+from qkv.models.folder import SavedModel
 from qkv.models.parallel import ParallelModel
 
 
@@ -29,6 +33,13 @@ class RefineConfig(SearchConfig):
     decoders that predict a length."""
     beam: int = Field(default=1, ge=1)
     """Size of the prefix beam search of the decoder ctc; 1: the best path collapses."""
+    way: WayName | None = None
+    """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
+    most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
+    lookahead."""
+    rescore: Path | None = None
+    """Folder of an autoregressive model with the same vocabulary, or of its run: it chooses among the outputs that
+    length_beam or beam gives."""
     length_factor: float = Field(default=1.0, gt=0)
     """Outputs are so many times as long as the model would make them."""
     length: int | None = Field(default=None, ge=1)
@@ -40,6 +51,10 @@ class RefineConfig(SearchConfig):
             raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
         if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
             raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
+        if self.way is not None and self.length is not None:
+            raise ValueError("a given length takes the best way of that length; leave out way")
+        if self.rescore is not None and self.outputs == 1:
+            raise ValueError("rescore chooses among several outputs; add length_beam, or beam for ctc")
         if self.min_length or self.min_factor:
             raise ValueError("refine knows no shortest length; use length or length_factor")
         if self.no_repeat_ngram:
@@ -47,17 +62,31 @@ class RefineConfig(SearchConfig):
         return self
 
     @property
+    def outputs(self) -> int:
+        """The most that a sentence can have."""
+        return max(self.length_beam, self.beam)
+
+    @property
     def rows(self) -> int:
-        return self.length_beam
+        return self.length_beam if self.rescore is None else self.outputs
 
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
         raise UsageError("the search kind refine is for non-autoregressive models: use beam, greedy, sample or mbr")
 
-    def fill(self, model: ParallelModel, task: SearchTask, watch: Watch = lambda done: None) -> list[list[Hypothesis]]:
-        """What `run` is for the others; `watch` sees every pass."""
+    def fill(
+        self,
+        model: ParallelModel,
+        task: SearchTask,
+        watch: Watch = lambda done: None,
+        rescorer: Rescorer | None = None,
+    ) -> list[list[Hypothesis]]:
+        """What `run` is for the others; `watch` sees every pass. `rescorer` is that of `rescorer_for`."""
         if not task.limits:
             return []
-        generator = generator_for(model, Wanted(self.length_factor, self.length, self.length_beam, self.beam))
+        if self.rescore is not None and rescorer is None:
+            raise UsageError("search.rescore needs a Translator, which loads the model that it names")
+        wanted = Wanted(self.length_factor, self.length, self.length_beam, self.beam, self.way or "lookahead")
+        generator = generator_for(model, wanted)
         self._refuse(model, task, generator)
 
         def after_pass(done: Pass) -> None:
@@ -70,10 +99,13 @@ class RefineConfig(SearchConfig):
             rows, passes = source.repeated(lengths.shape[1]), self.passes or generator.passes
             never, top, ask = generator.never, generator.top, generator.ask
             filled = refine(model, rows, lengths.flatten(), passes, never, after_pass, top, ask)
-        return [
-            self._best(generator, filled, sentence, own, limits)[: task.nbest]
+        found = [
+            self._best(generator, filled, sentence, own, limits)
             for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True))
         ]
+        if rescorer is not None:
+            found = rescorer.ranked(task, found)
+        return [own[: task.nbest] for own in found]
 
     def _best(
         self, generator: Generator, filled: Pass, sentence: int, lengths: list[int], limits: Limits
@@ -91,11 +123,18 @@ class RefineConfig(SearchConfig):
             raise UsageError(f"a model of the kind {model.kind} predicts no length; leave out search.length_beam")
         if self.beam > 1 and not generator.keeps_prefixes:
             raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
+        if self.way is not None and not generator.has_ways:
+            raise UsageError(f"search.way is for models of the kind dag, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):
                 raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")
-        most = max(self.length_beam, self.beam)
-        if task.nbest > most:
+        if task.nbest > self.outputs:
             raise UsageError(
-                f"refine has {most} outputs, not {task.nbest}: raise search.length_beam, or search.beam for ctc"
+                f"refine has {self.outputs} outputs, not {task.nbest}: raise search.length_beam, or search.beam for ctc"
             )
+
+
+def rescorer_for(search: SearchConfig, saved: SavedModel) -> Rescorer | None:
+    """What chooses among the outputs of this model; None: nothing but itself."""
+    path = search.rescore if isinstance(search, RefineConfig) else None
+    return None if path is None else load_rescorer(path, saved)

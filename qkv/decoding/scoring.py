@@ -82,7 +82,11 @@ def _token_scores(models: Sequence[Seq2Seq], batch: Batch) -> list[list[float]]:
 
 
 def _log_probs(model: Seq2Seq, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
-    decoded = model(batch.src, batch.src_keep, batch.tgt_in)[keep]
+    return picked_log_probs(model, model(batch.src, batch.src_keep, batch.tgt_in)[keep], targets)
+
+
+def picked_log_probs(model: Seq2Seq, decoded: Tensor, targets: Tensor) -> Tensor:
+    """log p of the token `targets` [N] at each of the decoded vectors [N, D]; the head sees some of them at a time."""
     picked = [
         model.head.log_probs(rows, NEVER_OUTPUT).gather(1, wanted[:, None])[:, 0]
         for rows, wanted in zip(decoded.split(ROWS), targets.split(ROWS), strict=True)

@@ -88,6 +88,6 @@ def with_draft(overrides: Sequence[str], draft: str) -> list[str]:
     words = [name for name in drafters.names() if name != "model"]
     if draft in words:
         return ["search.kind=greedy", *overrides, f"draft.kind={draft}"]
-    if not Path(draft).is_dir():
+    if not (draft and Path(draft).is_dir()):
         raise UsageError(f"--draft {draft}: is no folder, and none of the words {', '.join(words)}, auto and none")
     return ["search.kind=greedy", *overrides, "draft.kind=model", f"draft.path={draft}"]

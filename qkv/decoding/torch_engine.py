@@ -9,9 +9,11 @@ from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refine import RefineConfig
+from qkv.decoding.refinement.rescoring import Rescorer
 from qkv.decoding.search import SearchConfig, SearchTask
 from qkv.decoding.steps import Ensemble, ModelSteps, StepFunction
 from qkv.errors import UsageError
+from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import SPECIAL
@@ -20,19 +22,27 @@ from qkv.text.special import SPECIAL
 class TorchEngine:
     """One model, or several with one vocabulary that vote. It holds the weights that they have now.
 
-    With `drafting`, greedy search takes fewer passes for the same output.
+    With `drafting`, greedy search takes fewer passes for the same output. `rescorer` chooses among the outputs of a
+    non-autoregressive model.
     """
 
     name = "torch"
     parallel = 1
     batch_tokens = 4096
 
-    def __init__(self, models: Sequence[Seq2Seq], drafting: Drafting | None = None) -> None:
+    def __init__(
+        self, models: Sequence[Seq2Seq], drafting: Drafting | None = None, rescorer: Rescorer | None = None
+    ) -> None:
         self.models = models
         self.drafting = drafting
+        self.rescorer = rescorer
         self.src_limit = _smallest([model.src_limit for model in models])
         self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
+        if rescorer is not None:
+            self.src_limit = _smallest([self.src_limit, rescorer.model.src_limit])
+            self.tgt_limit = _smallest([self.tgt_limit, rescorer.tgt_limit])
         self._steps: dict[bool, StepFunction] = {}
+        self._filler: ParallelModel | None = None
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         src, src_keep = padded(list(sources), SPECIAL.pad)
@@ -51,7 +61,7 @@ class TorchEngine:
         )
         with evaluating(self.models):
             if isinstance(request.search, RefineConfig):
-                return request.search.fill(self._parallel(request), task)
+                return request.search.fill(self._parallel(request), task, rescorer=self.rescorer)
             self._refuse_parallel(request.search)
             attention = request.attention or request.search.needs_attention
             if isinstance(request.search, GreedyConfig) and self.drafting and self.drafting.tells(attention):
@@ -67,7 +77,9 @@ class TorchEngine:
             raise UsageError(f"models of the kind {model.kind} cannot vote: give one of them")
         if request.attention:
             raise UsageError(f"a model of the kind {model.kind} tells no alignment; leave it out")
-        return model
+        if self._filler is None:
+            self._filler = for_one_pass(model)
+        return self._filler
 
     def _refuse_parallel(self, search: SearchConfig) -> None:
         for model in self.models:

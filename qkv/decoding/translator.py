@@ -15,6 +15,8 @@ from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.fast_engines import FAST
 from qkv.decoding.model_set import ModelLike, ModelSet
+from qkv.decoding.refine import RefineConfig, rescorer_for
+from qkv.decoding.refinement.rescoring import Rescorer
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.splitting import Known
@@ -27,8 +29,10 @@ from qkv.decoding.translation import Translation
 from qkv.decoding.usual import usual_search
 from qkv.decoding.worker import Setup
 from qkv.errors import UsageError
+from qkv.files import read_manifest
 from qkv.kernels.threads import cores, using_threads
 from qkv.models.folder import SavedModel
+from qkv.models.locate import locate_model
 from qkv.models.parallel import ParallelModel
 from qkv.text import SPECIAL
 
@@ -68,7 +72,7 @@ class Translator:
     ) -> None:
         self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
         self.workers = cores() if workers == "auto" else workers
-        self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter)
+        self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter, self._rescorer)
         self._draft = draft
         if engine in FAST:
             if draft not in ("auto", "none", None):
@@ -84,6 +88,12 @@ class Translator:
     def search(self) -> SearchConfig:
         """What was asked for, or what is usual for the model."""
         return self._search or usual_search(self.models.config)
+
+    @property
+    def seals(self) -> list[str]:
+        """What identifies every model that the output depends on."""
+        chooser = self.search.rescore if isinstance(self.search, RefineConfig) else None
+        return self.models.seals + ([] if chooser is None else [read_manifest(locate_model(chooser))["seal"]])
 
     @cached_property
     def reading(self) -> Reading:
@@ -185,6 +195,9 @@ class Translator:
 
     def _drafter(self) -> DrafterConfig | None:
         return choose_draft(self._draft, self.models, self.search)
+
+    def _rescorer(self) -> Rescorer | None:
+        return rescorer_for(self.search, self.models.loaded[0])
 
     def score(
         self, pairs: Sequence[tuple[str, str]], first: int = 1, progress: Progress = lambda done, total: None

@@ -20,6 +20,7 @@ import torch
 from qkv.decoding.drafters import DrafterConfig
 from qkv.decoding.drafting import Drafting
 from qkv.decoding.model_set import ModelSet
+from qkv.decoding.refine import rescorer_for
 from qkv.decoding.search import SearchConfig
 from qkv.decoding.texts import Reading, TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
@@ -45,7 +46,8 @@ class Setup:
         if models.seals != list(self.seals):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
         drafting = None if self.draft is None else Drafting(self.draft, models.loaded[0])
-        engine = TorchEngine([saved.model for saved in models.loaded], drafting)
+        rescorer = rescorer_for(self.search, models.loaded[0])
+        engine = TorchEngine([saved.model for saved in models.loaded], drafting, rescorer)
         return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.reading)
 
 

@@ -40,6 +40,20 @@ def label_logits(
     return picked, highest
 
 
+@torch.no_grad()
+def label_and_best_log_probs(
+    hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], labels: Int[Tensor, "N K"]
+) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+    """log p_n(labels[n, k]), and that of the most probable token: for paths that differ in the positions they take."""
+    picked, best = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
+    for start in range(0, len(hidden), CHUNK):
+        own = slice(start, start + CHUNK)
+        z = (hidden[own] @ weight.t()).to(weight.dtype)
+        log_z = z.logsumexp(dim=1)
+        picked[own], best[own] = z.gather(1, labels[own]) - log_z[:, None], z.amax(dim=1) - log_z
+    return picked, best
+
+
 class _LabelLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:

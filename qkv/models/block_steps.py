@@ -18,14 +18,13 @@ from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
-from qkv.models.columns import by_columns, laid_by_columns, lay_projections
+from qkv.models.columns import laid_by_columns, lay_projections
 from qkv.models.inference import InferenceModel
 from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.base import Depth
 from qkv.models.stacks.universal import Universal
-from qkv.models.wide_encoder import is_plain, through_layers
-from qkv.models.wirings.last import Last
+from qkv.models.wide_attention import Across, is_plain
 
 ROOM = 32
 """Positions by which the room for keys and values grows."""
@@ -95,27 +94,15 @@ class BlockModel:
     def __init__(self, model: Seq2Seq) -> None:
         model = laid_by_columns(model)
         self.model = InferenceModel(model)
-        own = {layer.attention for layer in self.model.encoder} | {layer.attention for layer in self.model.decoder}
-        lay_projections(*own, *{layer.cross_attention for layer in self.model.decoder})
-        for projection in (*self.model.project_memories.each, self.model.project_memories.fused):
-            projection.weight = by_columns(projection.weight)
-        self._plain_encoder = (
-            isinstance(model.encoder.wiring, Last)
-            and type(model.encoder.depth) is Depth
-            and all(is_plain(layer.attention) for layer in self.model.encoder)
-        )
+        lay_projections(*(layer.attention for layer in self.model.encoder.layers), self.model.project_memories)
+        lay_projections(*(part for layer in self.model.decoder for part in (layer.attention, layer.cross_attention)))
         self.embed, self.depth = model.tgt_embedder, model.decoder.depth
         self.most_positions = model.tgt_embedder.positions.max_length
         self._hidden = model.head.weight.detach().new_empty(0, 0)
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory."""
-        encoder = self.model.model.encoder
-        if not self._plain_encoder:
-            return self.model.encode(src, src_keep)
-        pos = torch.arange(src.shape[1], device=src.device)
-        memory: Tensor = encoder.final(through_layers(self.model.encoder, self.model.src_embedder(src, pos), src_keep))
-        return memory
+        return self.model.encode(src, src_keep)
 
     def start(self, memory: Tensor, src_keep: Tensor) -> BlockState:
         """Nothing decoded yet."""
@@ -224,16 +211,12 @@ class _WideLayers:
         return attention.output(context.transpose(1, 2).reshape(x.shape))
 
     def _look_at_source(self, number: int, x: Tensor) -> Tensor:
-        """The positions of a block attend to the source as the beams of a sentence do."""
-        cross, memory, padding = self.layers[number].cross_attention, self.state.memory[number], self.state.padding
+        """Attention to the source."""
+        cross = self.layers[number].cross_attention
+        across = Across(cross, self.width, self.state.memory[number], self.state.padding)
         if self.watched and number == len(self.layers) - 1:
-            self.seen.append(cross.weights(x.flatten(0, -2), memory, self.width, padding))
-        if not is_plain(cross):
-            return cross.attend(x.flatten(0, -2), memory, self.width, padding).view(x.shape)
-        assert isinstance(cross, InferenceAttention)
-        queries = self._by_heads(cross.query(x), cross)
-        context = F.scaled_dot_product_attention(queries, memory[0], memory[1], padding)
-        return cross.output(context.transpose(1, 2).reshape(x.shape))
+            self.seen.append(across.weights(x))
+        return across(x)
 
     def _by_heads(self, queries: Tensor, attention: InferenceAttention) -> Tensor:
         """[.., D] -> [R, H, W, E]"""

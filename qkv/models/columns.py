@@ -7,16 +7,18 @@ from torch import Tensor, nn
 
 from qkv.layers.attention.base import ForInference
 from qkv.layers.attention.inference import Projection
+from qkv.models.inference_layers import MemoryProjections
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def lay_projections(*attentions: ForInference) -> None:
-    """Let the fused products of these attentions have their matrices by columns."""
-    for attention in attentions:
-        for part in vars(attention).values():
-            if isinstance(part, Projection):
-                part.weight = by_columns(part.weight)
+def lay_projections(*owners: ForInference | MemoryProjections) -> None:
+    """Let the fused products of these have their matrices by columns."""
+    for owner in owners:
+        for part in vars(owner).values():
+            for projection in part if isinstance(part, list) else [part]:
+                if isinstance(projection, Projection):
+                    projection.weight = by_columns(projection.weight)
 
 
 def by_columns(matrix: Tensor) -> Tensor:

@@ -22,10 +22,14 @@ class LinearHead(nn.Module):
 
     def log_probs(self, decoded: Float[Tensor, "*batch D"], never: Sequence[int] = ()) -> Float[Tensor, "*batch V"]:
         """Over all tokens but those in `never`, which get -inf."""
+        return torch.log_softmax(self.logits(decoded, never), dim=-1)
+
+    def logits(self, decoded: Float[Tensor, "*batch D"], never: Sequence[int] = ()) -> Float[Tensor, "*batch V"]:
+        """The same before it is normalised, in single precision at least."""
         logits = F.linear(decoded, self.weight)
         for token in never:
             logits.select(-1, token).fill_(-torch.inf)
-        return torch.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def loss(
         self,

@@ -11,15 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.layers.view import View
-from qkv.models.encoder import EncoderLayers
-from qkv.models.inference_layers import (
-    InferenceDecoderLayer,
-    InferenceEncoderLayer,
-    MemoryProjections,
-    StepLayers,
-    Watch,
-)
+from qkv.models.inference_layers import InferenceDecoderLayer, MemoryProjections, StepLayers, Watch
 from qkv.models.seq2seq import Seq2Seq
+from qkv.models.wide_attention import hiding
+from qkv.models.wide_encoder import InferenceEncoder
 
 ROOM = 16
 """Positions by which the room for keys and values grows."""
@@ -80,9 +75,8 @@ class InferenceModel:
         self.wiring = model.encoder.wiring
         self.decoder_depth, self.decoder_final = model.decoder.depth, model.decoder.final
         # A layer that stands at several depths is laid out once.
-        encoder = {layer: InferenceEncoderLayer(layer) for layer in model.encoder.in_order()}
         decoder = {layer: InferenceDecoderLayer(layer) for layer in model.decoder.in_order()}
-        self.encoder = [encoder[layer] for layer in model.encoder.in_order()]
+        self.encoder = InferenceEncoder(model.encoder)
         self.decoder = [decoder[layer] for layer in model.decoder.in_order()]
         self.project_memories = MemoryProjections(model.decoder)
         own = next(model.decoder.in_order()).attention
@@ -93,15 +87,11 @@ class InferenceModel:
         """Source ids [B, S] to memory [B, S, W]."""
         pos = self._positions(src.shape[1])
         view = View(pos, pos, keep=src_keep, tokens=src)
-        x = self.src_embedder(src, pos)
-        return self.wiring.read(self.model.encoder, x, EncoderLayers(self.encoder, view), view)
+        return self.encoder(self.src_embedder(src, pos), view)
 
     def start(self, memory: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
         """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
-        padding = None
-        if not src_keep.all():
-            hidden = ~self.wiring.spread(src_keep)[:, None, None]
-            padding = memory.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+        padding = hiding(self.wiring.spread(src_keep), memory)
         room = memory.new_zeros(len(self.decoder), 2, len(memory) * beams, *self.past_shape)
         return DecoderState(Room(room), 0, self.project_memories(self.wiring.memories(memory)), padding, beams)
 

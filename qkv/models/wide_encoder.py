@@ -1,51 +1,45 @@
-"""A stack of plain encoder layers without gradients, with as few operations as they need: for one short text, calling
-an operation takes as long as computing it.
-"""
+"""The encoder without gradients: all positions at once, and as few operations as plain layers need."""
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from qkv.layers.attention.base import ForInference
-from qkv.layers.attention.inference import InferenceAttention
+from qkv.layers.view import View
+from qkv.models.encoder import Encoder, EncoderLayers
 from qkv.models.inference_layers import InferenceEncoderLayer
+from qkv.models.stacks.base import Depth
+from qkv.models.wide_attention import Around, hiding, is_plain
+from qkv.models.wirings.last import Last
 
 
-def is_plain(attention: ForInference) -> bool:
-    """Whether PyTorch's kernel is all that it needs once queries and keys are turned."""
-    return type(attention) is InferenceAttention and attention.group == 1 and not attention.biased
+class InferenceEncoder:
+    """An `Encoder` without gradients. It copies weights: make a new one after they have changed."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.stack = encoder
+        # A layer that stands at several depths is laid out once.
+        made = {layer: InferenceEncoderLayer(layer) for layer in encoder.in_order()}
+        self.layers = [made[layer] for layer in encoder.in_order()]
+        self._plain = (
+            isinstance(encoder.wiring, Last)
+            and type(encoder.depth) is Depth
+            and all(is_plain(layer.attention) for layer in self.layers)
+        )
+
+    def __call__(self, x: Tensor, view: View) -> Tensor:
+        """Embedded source [B, S, D] to memory [B, S, W]; positions are not drawn, and there is no predicate."""
+        if not self._plain:
+            return self.stack.wiring.read(self.stack, x, EncoderLayers(self.layers, view), view)
+        memory: Tensor = self.stack.final(through_layers(self.layers, x, view.keep))
+        return memory
 
 
-def through_layers(layers: Sequence[InferenceEncoderLayer], x: Tensor, keep: Tensor) -> Tensor:
+def through_layers(layers: Sequence[InferenceEncoderLayer], x: Tensor, keep: Tensor | None) -> Tensor:
     """[B, S, D] through layers that are all plain; `keep` [B, S] says what may be seen."""
-    hidden = None
-    if not keep.all():
-        hidden = x.new_zeros(len(x), 1, 1, x.shape[1]).masked_fill_(~keep[:, None, None], -torch.inf)
+    hidden, length = hiding(keep, x), x.shape[1]
+    # A product of rows is a little faster than one of rows in batches.
     rows = x.flatten(0, 1)
     for layer in layers:
-        attention = layer.attention
-        assert isinstance(attention, InferenceAttention)
-        around = _Around(attention, x.shape[0], x.shape[1], hidden)
-        rows = layer.attention_residual(rows, around)
+        rows = layer.attention_residual(rows, Around(layer.attention, length, hidden))
         rows = layer.feed_forward_residual(rows, layer.feed_forward)
     return rows.view(x.shape)
-
-
-class _Around:
-    """Self-attention of all positions, given as rows [B S, D]."""
-
-    def __init__(self, attention: InferenceAttention, batch: int, length: int, hidden: Tensor | None) -> None:
-        self.attention = attention
-        self.shape = (batch, length, 3, attention.num_heads, attention.head_width)
-        self.hidden = hidden
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        attention = self.attention
-        queries, keys, values = attention.query_key_value(rows).view(self.shape).transpose(1, 3).unbind(2)
-        if attention.turns:
-            pos = torch.arange(self.shape[1], device=rows.device)
-            queries, keys = (attention.positions.rotate(part, pos) for part in (queries, keys))
-        context = F.scaled_dot_product_attention(queries, keys, values, self.hidden)
-        return attention.output(context.transpose(1, 2).reshape(rows.shape))

@@ -10,10 +10,12 @@ from qkv.functional.smoothing import no_smoothing
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.decoders.canvas import CanvasConfig
 from qkv.models.decoders.ctc import CtcConfig
+from qkv.models.decoders.dag import DagConfig
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatConfig
 from qkv.objectives.canvas import Canvas
 from qkv.objectives.ctc import Ctc
+from qkv.objectives.dag import Dag
 from qkv.objectives.mask_predict import MaskPredict
 from qkv.objectives.nat import Nat
 from qkv.objectives.objective import Objective
@@ -25,6 +27,7 @@ from qkv.text.special import SpecialIds
 OBJECTIVES: dict[type[DecoderConfig], Callable[[Any, Parts], Objective]] = {
     CanvasConfig: Canvas,
     CtcConfig: Ctc,
+    DagConfig: Dag,
     MaskPredictConfig: MaskPredict,
     NatConfig: Nat,
 }
@@ -34,12 +37,12 @@ OBJECTIVES: dict[type[DecoderConfig], Callable[[Any, Parts], Objective]] = {
 def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | None:
     """What of the objective does not go with the decoder, if anything."""
     if config.glancing and not decoder.glances:
-        return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat or ctc"
+        return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat, ctc or dag"
     for name, value in (("noise", config.noise), ("consistency", config.consistency)):
         if value and not decoder.autoregressive:
             return f"objective.{name} is for the autoregressive decoder, not for {decoder.kind}; leave it out"
-    if isinstance(decoder, CtcConfig) and isinstance(config.smoothing, ConfidencePenalty):
-        return "objective.smoothing confidence_penalty has no form for the decoder ctc; use others or none"
+    if isinstance(decoder, CtcConfig | DagConfig) and isinstance(config.smoothing, ConfidencePenalty):
+        return f"objective.smoothing confidence_penalty has no form for the decoder {decoder.kind}; use others or none"
     return None
 
 

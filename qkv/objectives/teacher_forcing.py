@@ -26,7 +26,7 @@ class ObjectiveConfig(Config):
     consistency: AnyConsistency | None = None
     """A second pass in training that is to predict what the first one does; about twice the time for an update."""
     glancing: GlancingConfig | None = None
-    """A look at the target that grows with the errors of a first pass; for the decoders nat and ctc."""
+    """A look at the target that grows with the errors of a first pass; for the decoders nat, ctc and dag."""
 
 
 class TeacherForcing:

@@ -14,7 +14,7 @@ from pydantic import ValidationError, model_validator
 from qkv.config.base import Config
 from qkv.errors import CorruptFolder
 from qkv.text.kinds import AnyTokenizer
-from qkv.text.tokenizer import Tokenizer, TokenizerConfig, read_file
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig, fingerprint, read_file
 
 CONFIG = "text.json"
 
@@ -29,6 +29,11 @@ class TokenizerPair:
     @property
     def shared(self) -> bool:
         return self.src is self.tgt
+
+    def speaks_as(self, other: "TokenizerPair") -> bool:
+        """Whether both have one vocabulary on each side, so that ids mean the same."""
+        sides = ((self.src, other.src), (self.tgt, other.tgt))
+        return all(fingerprint(own) == fingerprint(theirs) for own, theirs in sides)
 
 
 class TextConfig(Config):

@@ -111,6 +111,9 @@ class SentencePieceTokenizer:
         return list(self._processor.encode(self.normalize(text)))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 1:
+            # The library would start threads, which takes longer than a sentence.
+            return [self.encode(texts[0])]
         return list(self._processor.encode([self.normalize(text) for text in texts]))
 
     def sample(self, text: str, random: random.Random) -> list[int]:

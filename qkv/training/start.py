@@ -12,7 +12,7 @@ from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights
 from qkv.text import TokenizerPair, fingerprint
 
-NEW = ("draft_head.", "length_predictor.", "opening.")
+NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
 """Parts that the model need not have had: they begin with fresh weights then."""
 TABLE = "tokens.weight"
 

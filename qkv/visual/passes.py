@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from qkv.data.batch import padded
 from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.refine import RefineConfig
+from qkv.decoding.refine import RefineConfig, rescorer_for
 from qkv.decoding.refinement.canvas import Pass
 from qkv.decoding.search import SearchTask
 from qkv.models.decoders.ctc import CtcModel
@@ -50,7 +50,8 @@ def watch_passes(
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.limits(len(ids), model.tgt_embedder.positions.max_length)
-    best = search.fill(model, SearchTask(src, src_keep, SPECIAL, [limits]), passes.append)[0][0]
+    task = SearchTask(src, src_keep, SPECIAL, [limits])
+    best = search.fill(model, task, passes.append, rescorer_for(search, saved))[0][0]
     blank = model.blank if isinstance(model, CtcModel) else None
 
     def label(token: int) -> str:

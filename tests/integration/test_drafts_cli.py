@@ -70,3 +70,29 @@ def test_wrong_use_is_told_in_one_sentence(model: Path, drafter: Path, lines: Pa
     assert "autoregressive" in complaint("translate", model, "--draft", model, "--input", lines)
     assert "autoregressive" in complaint("attach", model, model)
     assert "give --draft jacobi" in complaint("show", "drafts", model, "aa")
+    for draft in ("jacobi", "own", drafter):
+        assert "draft.block: must be at least 1" in complaint("translate", model, "--draft", draft, "draft.block=0")
+    assert "--beam 5: the search kind greedy" in complaint("translate", model, "--draft", "jacobi", "--beam", "5")
+    assert "is no folder" in complaint("translate", model, "--draft", "")
+
+
+def test_a_model_that_writes_all_at_once_takes_no_drafts(drafter: Path, scratch: Path, forks: Forks) -> None:
+    for given in (
+        ["translate", drafter, "--draft", "jacobi"],
+        ["show", "drafts", drafter, "aa", "--draft", "jacobi"],
+        ["attach", drafter, drafter, "--out", scratch / "both"],
+    ):
+        assert "kind ctc takes no drafts" in refused(forks.qkv(*given), 2)
+    assert not (scratch / "both").exists()
+
+
+def test_the_end_of_each_part_of_a_long_line_counts_as_a_token(model: Path, scratch: Path, forks: Forks) -> None:
+    """As many as greedy search would take steps, so never fewer than passes."""
+    (scratch / "long.src").write_text("aa bc cb ab ac ba bb ca\n" * 3)
+    given = ["translate", model, "--draft", "jacobi", "--json", "max_src_tokens=3", "--input", scratch / "long.src"]
+    ended = forks.qkv(*given)
+    assert ended.code == 0, ended.stderr
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert min(one["parts"] for one in found) > 3
+    steps = sum(len(one["token_scores"]) for one in found)
+    assert f"in place of {steps / len(found):.2f}" in ended.stderr

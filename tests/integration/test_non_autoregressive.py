@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from qkv.decoding.refine import RefineConfig
 from qkv.decoding.translator import Translator
 from qkv.files import read_manifest
 from qkv.training.run_folder import read_metrics
@@ -66,6 +67,18 @@ def test_a_length_is_a_setting(runs: Path, forks: Forks) -> None:
     assert "search.length 9 is outside the canvas" in refused(too_long, 2)
 
 
+def test_another_model_chooses_among_several_lengths(runs: Path, forks: Forks, data: Path, scratch: Path) -> None:
+    search = ("search.length_beam=4", f"search.rescore={runs / 'plain'}")
+    lines = quiet(forks.qkv("translate", runs / "mask", *search, "--scores", "--input", runs / "lines")).splitlines()
+    found = Translator(runs / "mask", search=RefineConfig(length_beam=4, rescore=runs / "plain"))
+    for line, one in zip(lines, found.translate(["abcde", "hg", "", "cafe"]), strict=True):
+        assert line == f"{one.score:.6f}\t{one.text}"
+    by_itself = written(scratch / "hyp", (data / "dev.src").read_bytes())
+    sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "accuracy")
+    assert "exact match" in quiet(forks.qkv("compare", by_itself, runs / "mask", *search, *sides))
+    assert "exact match" in quiet(forks.qkv("evaluate", runs / "mask", *search, *sides))
+
+
 def test_the_picture(runs: Path, forks: Forks, scratch: Path) -> None:
     ended = forks.qkv("show", "passes", runs / "mask", "abcde", "search.passes=3", "--out", scratch / "p.svg")
     assert quiet(ended).count("\n") == 1
@@ -92,6 +105,11 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(runs: Path, forks: Forks, 
         (["score", runs / "ctc", *pairs], "of the kind ctc scores no given target"),
         (["export", runs / "mask", "--to", "ctranslate2", "--out", scratch / "x"], "decoder.kind mask_predict"),
         (["export", runs / "ctc", "--to", "huggingface", "--out", scratch / "x"], "decoder.kind ctc"),
+        (["translate", runs / "mask", f"search.rescore={runs / 'plain'}", *lines], "among several outputs; add length"),
+        (
+            ["translate", runs / "mask", "search.length_beam=2", f"search.rescore={runs / 'ctc'}", *lines],
+            "is of the kind ctc, which scores no given output",
+        ),
         (["show", "passes", runs / "plain", "abc"], "so it fills no canvas; qkv show beam"),
         (["show", "beam", runs / "ctc", "abc"], "fills a canvas; qkv show passes"),
     ]

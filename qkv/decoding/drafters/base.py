@@ -5,7 +5,7 @@ A new way to guess is a new file here.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import Field
 from torch import Tensor
@@ -60,10 +60,13 @@ class Drafter(Protocol):
         """Look at the sentences of a batch."""
 
 
+BlockLength = Annotated[int, Field(ge=1)]
+
+
 class DrafterConfig(Config):
     """What drafts, and how long a draft may be."""
 
-    block: int = Field(default=8, ge=1)
+    block: BlockLength = 8
     """The most tokens of a draft."""
     adaptive: bool = True
     """Drafts become shorter where few of their tokens are right, and stop where they do not pay."""

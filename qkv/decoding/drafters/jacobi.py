@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from qkv.decoding.drafters.base import Checked, DrafterConfig, Drafts, DraftSources, drafters
+from qkv.decoding.drafters.base import BlockLength, Checked, DrafterConfig, Drafts, DraftSources, drafters
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
 
@@ -13,7 +13,7 @@ class JacobiConfig(DrafterConfig):
     """y_i <- argmax p(y | y_<i, X) for all tokens of a block at once, again and again; needs no training."""
 
     kind: Literal["jacobi"] = "jacobi"
-    block: int = 4
+    block: BlockLength = 4
 
     def build(self, saved: SavedModel) -> "Jacobi":
         return Jacobi()

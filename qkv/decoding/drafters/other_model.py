@@ -5,15 +5,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.decoding.drafters.base import DrafterConfig, Drafts, DraftSources, drafters
+from qkv.decoding.drafters.base import BlockLength, DrafterConfig, Drafts, DraftSources, drafters
 from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
 from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
+from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
-from qkv.text import fingerprint
 from qkv.text.special import SPECIAL
 
 
@@ -24,18 +24,17 @@ class ModelDrafterConfig(DrafterConfig):
     kind: Literal["model"] = "model"
     path: Path
     """Folder of the model or of its run; it has the vocabulary of the model that verifies."""
-    block: int = 16
+    block: BlockLength = 16
     passes: int = Field(default=1, ge=1)
     """Passes that the other model takes for a draft; more cost more time than they save as a rule."""
 
     def build(self, saved: SavedModel) -> "ModelDrafter":
         other = load_model(locate_model(self.path))
-        for name in ("src", "tgt"):
-            if fingerprint(getattr(other.tokenizers, name)) != fingerprint(getattr(saved.tokenizers, name)):
-                raise UsageError(
-                    f"{self.path}: has another vocabulary than the model it shall draft for; train it with "
-                    "tokenizers: the tokenizer folder of that model's run"
-                )
+        if not other.tokenizers.speaks_as(saved.tokenizers):
+            raise UsageError(
+                f"{self.path}: has another vocabulary than the model it shall draft for; train it with tokenizers: the "
+                "tokenizer folder of that model's run"
+            )
         if not isinstance(other.model, ParallelModel):
             raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
         return ModelDrafter(other.model, self.passes)
@@ -45,7 +44,7 @@ class ModelDrafter:
     """Its draft is followed from the beginning, and taken up again after each mistake."""
 
     def __init__(self, model: ParallelModel, passes: int) -> None:
-        self.model = model
+        self.model = for_one_pass(model)
         self.search = RefineConfig(passes=passes)
 
     def begin(self, sources: DraftSources) -> Drafts:

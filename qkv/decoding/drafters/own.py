@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.decoding.drafters.base import Checked, Drafter, DrafterConfig, Drafts, DraftSources, drafters
+from qkv.decoding.drafters.base import BlockLength, Checked, Drafter, DrafterConfig, Drafts, DraftSources, drafters
 from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.errors import UsageError
 from qkv.functional.ctc import collapse
@@ -26,7 +26,7 @@ class OwnConfig(DrafterConfig):
     """What was trained with the model for just this: its draft head."""
 
     kind: Literal["own"] = "own"
-    block: int = 16
+    block: BlockLength = 16
 
     def build(self, saved: SavedModel) -> Drafter:
         head = saved.model.draft_head

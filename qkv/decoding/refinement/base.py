@@ -7,6 +7,7 @@ from torch import Tensor
 
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refinement.canvas import Pass
+from qkv.decoding.refinement.ways import WayName
 from qkv.decoding.search import Limits
 from qkv.errors import UsageError
 from qkv.models.parallel import Source
@@ -25,6 +26,8 @@ class Wanted:
     """Lengths that are tried."""
     beam: int = 1
     """Prefixes that are kept."""
+    way: WayName = "lookahead"
+    """How a way through a graph is found."""
 
     @property
     def plain(self) -> bool:
@@ -32,8 +35,7 @@ class Wanted:
 
     def check(self, rooms: Tensor, source: Source) -> None:
         """Refuse a length for which the canvas of one of the sources has no room."""
-        least = int(rooms.min())
-        if self.length is not None and self.length > least:
+        if self.length is not None and self.length > (least := int(rooms.min())):
             raise UsageError(
                 f"search.length {self.length} is outside the canvas: a source of {int(source.lengths.min())} "
                 f"tokens has room for {least}"
@@ -62,6 +64,8 @@ class Generator:
     """Whether a beam of lengths means something to it."""
     keeps_prefixes = False
     """Whether a beam of prefixes means something to it."""
+    has_ways = False
+    """Whether its canvas is a graph with ways through it."""
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from qkv.decoding.hypothesis import not_a_number
+from qkv.kernels.best_label import best_label
 from qkv.models.parallel import ParallelModel, Source, open_canvas
 from qkv.text.special import SPECIAL
 
@@ -23,6 +24,8 @@ class Guess:
 
     tokens: Tensor
     log_probs: Tensor
+    decoded: Tensor
+    """[R, T, D], the vectors behind them."""
     chosen: Tensor | None = None
     """[R, T], log p of the one token that was asked about."""
 
@@ -74,7 +77,7 @@ def refine(
         done = Pass(number, tokens, scores, fresh, guess)
         watch(done)
         counts = lengths * (passes - number) // passes
-        if not bool(counts.any()):
+        if number == passes or not bool(counts.any()):
             break
         canvas = torch.where(least_sure(scores, keep, counts), SPECIAL.mask, tokens)
     return done
@@ -85,31 +88,34 @@ def look(
 ) -> Guess:
     """One pass of the model; the head sees some positions at a time."""
     keep = canvas != SPECIAL.pad
-    decoded = model.fill(canvas, source)[keep]
-    found = []
-    for rows in decoded.split(ROWS):
-        log_probs = model.head.log_probs(rows, never)
-        best, tokens = _best(log_probs, top)
-        found.append((tokens, best, log_probs[:, ask] if ask is not None else best[:, 0]))
-    tokens, best, asked = (torch.cat(parts) for parts in zip(*found, strict=True))
+    whole = bool(keep.all())
+    decoded = model.fill(canvas, source)
+    rows = decoded.flatten(0, 1) if whole else decoded[keep]
+    found = [_best(model.head.logits(part, never), top, ask) for part in rows.split(ROWS)]
+    tokens, best, asked = found[0] if len(found) == 1 else (torch.cat(parts) for parts in zip(*found, strict=True))
     if bool(best.isnan().any()):
         raise not_a_number()
-    shape = (*canvas.shape, top)
-    return Guess(
-        tokens.new_full(shape, SPECIAL.pad).index_put((keep,), tokens),
-        best.new_zeros(shape).index_put((keep,), best),
-        asked.new_zeros(canvas.shape).index_put((keep,), asked) if ask is not None else None,
-    )
+
+    def placed(values: Tensor, empty: int) -> Tensor:
+        """What is said of each position that counts, as [R, T, ...]."""
+        if whole:
+            return values.view(*canvas.shape, *values.shape[1:])
+        return values.new_full((*canvas.shape, *values.shape[1:]), empty).index_put((keep,), values)
+
+    chosen = placed(asked, 0) if ask is not None else None
+    return Guess(placed(tokens, SPECIAL.pad), placed(best, 0), decoded, chosen)
 
 
-def _best(log_probs: Tensor, top: int) -> tuple[Tensor, Tensor]:
-    """The `top` highest of each row and their tokens; of equals the lowest token, if one is wanted."""
-    if top > 1:
-        found = log_probs.topk(top, dim=1)
-        return found.values, found.indices
-    # numpy's argmax is vectorised and takes the first of equals; torch's is neither.
-    tokens = torch.from_numpy(log_probs.cpu().numpy().argmax(axis=1)).to(log_probs.device)[:, None]
-    return log_probs.gather(1, tokens), tokens
+def _best(logits: Tensor, top: int, ask: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The `top` best tokens of each row and log p of them [N, top], of equals the lowest token if one is wanted; and
+    log p of the token `ask` [N], or of the best.
+    """
+    if top == 1:
+        labels, log_probs, asked = best_label(logits, ask)
+        return labels[:, None], log_probs[:, None], log_probs if asked is None else asked
+    log_probs = logits.log_softmax(dim=1)
+    found = log_probs.topk(top, dim=1)
+    return found.indices, found.values, log_probs[:, ask] if ask is not None else found.values[:, 0]
 
 
 def least_sure(scores: Tensor, keep: Tensor, counts: Tensor) -> Tensor:

@@ -44,6 +44,8 @@ def test_what_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(b"fine\nab\xff\n")
     with pytest.raises(DataError, match=r"in:2:3: not valid UTF-8 text .* or read it with --invalid-utf8 replace$"):
+        list(read_texts(path, "error"))
+    with pytest.raises(DataError, match=r"in:2:3: .* by iconv$"):  # an option that a command lacks is not named
         list(read_texts(path))
     assert list(read_texts(path, "replace")) == ["fine", "ab\ufffd"]
     with path.open("rb") as stream, pytest.raises(DataError, match=r"^standard input:2:3: "):

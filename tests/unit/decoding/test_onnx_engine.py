@@ -86,9 +86,10 @@ def test_a_thousand_sentences_come_out_the_same(engines: Callable[..., Pair], ch
 
 
 def test_every_kind_of_decoder_has_been_looked_at() -> None:
-    assert (
-        {changes["decoder"]["kind"] for changes in MODELS} == KINDS.keys() == set(decoders.names()) - {"autoregressive"}
-    )
+    """Those that it refuses are named here."""
+    refused = {"autoregressive", "dag"}
+    assert {changes["decoder"]["kind"] for changes in MODELS} == KINDS.keys() == set(decoders.names()) - refused
+    assert reasons_against_request(request(1), "dag") == []
 
 
 def test_limits_cut_as_ours_do(engines: Callable[..., Pair]) -> None:

@@ -189,6 +189,10 @@ REFUSED: list[tuple[str, DecodeRequest, str]] = [
     ("nat", request_of(RefineConfig(), nbest=2), "1 outputs, not 2"),
     ("ctc", request_of(RefineConfig(length=9)), "9 is outside the canvas"),
     ("canvas", request_of(RefineConfig(length=99)), "99 is outside the canvas"),
+    ("dag", request_of(RefineConfig(length=13)), "13 is outside the canvas: a source of 3 tokens has room for 12"),
+    ("dag", request_of(RefineConfig(length_beam=2)), "predicts no length"),
+    ("dag", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
+    ("ctc", request_of(RefineConfig(way="greedy")), "search.way is for models of the kind dag, not ctc"),
 ]
 
 
@@ -216,6 +220,7 @@ def test_models_do_not_vote_and_have_no_next_token() -> None:
     [
         {"length": 3, "length_factor": 2.0},
         {"length": 3, "length_beam": 2},
+        {"length": 3, "way": "best"},
         {"beam": 2, "passes": 2},
         {"min_length": 1},
         {"no_repeat_ngram": 2},

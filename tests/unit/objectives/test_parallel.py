@@ -46,7 +46,7 @@ def test_the_ratio_falls_on_a_straight_line() -> None:
     assert [glancing.ratio_at(update) for update in (1, 51, 101, 500)] == pytest.approx([0.5, 0.4, 0.3, 0.3])
 
 
-@pytest.mark.parametrize("kind", ["nat", "ctc"])
+@pytest.mark.parametrize("kind", ["nat", "ctc", "dag"])
 def test_no_glance_at_ratio_zero(kind: str) -> None:
     batch = batch_of(LENGTHS)
     shown, plain_loss = (
@@ -178,7 +178,7 @@ def test_length_differences_are_clipped_and_counted() -> None:
 
 def test_an_empty_target_has_no_loss_but_its_length() -> None:
     batch = collate([[7, 8]], [[]], SPECIAL, SPECIAL, [0])
-    for kind in ("nat", "mask_predict", "ctc", "canvas"):
+    for kind in ("nat", "mask_predict", "ctc", "canvas", "dag"):
         report = objective_of(kind).training_loss(parallel_model(kind), batch, 1)
         assert bool(report.sum.isfinite()), kind
         assert report.left_out == 0
@@ -214,10 +214,11 @@ def test_the_length_predictor_learns_a_rule() -> None:
     ("changes", "words"),
     [
         ({"objective": {"glancing": {}}}, "objective.glancing does not go with the decoder autoregressive"),
-        ({"model": {"decoder": "canvas"}, "objective": {"glancing": {}}}, "use nat or ctc"),
+        ({"model": {"decoder": "canvas"}, "objective": {"glancing": {}}}, "use nat, ctc or dag"),
         ({"model": {"decoder": "nat"}, "objective": {"noise": ["drop"]}}, "objective.noise is for the autoregressive"),
         ({"model": {"decoder": "ctc"}, "objective": {"consistency": "rdrop"}}, "objective.consistency is for"),
         ({"model": {"decoder": "ctc"}, "objective": {"smoothing": "confidence_penalty"}}, "use others or none"),
+        ({"model": {"decoder": "dag"}, "objective": {"smoothing": "confidence_penalty"}}, "for the decoder dag; use"),
         ({"model": {"decoder": "ctc", "positions": {"kind": "learned", "max_length": 300}}}, "512 positions"),
     ],
 )

@@ -1,0 +1,49 @@
+"""The directed acyclic graph of DA-Transformer (Huang et al. 2022): a text is a way from the first vertex to the last.
+
+Every vertex i has a distribution p_i over tokens and a distribution E_i over the vertices behind it. A way
+0 = a_0 < a_1 < ... < a_U < a_{U+1} = L - 1 says one token at each vertex between its ends:
+
+    P(Y) = Σ over ways A of Π_{i=0..U} E[a_i, a_{i+1}] · Π_{i=1..U} p_{a_i}(y_i)
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def transitions(scores: Float[Tensor, "L L"]) -> Float[Tensor, "L L"]:
+    """log E: row i is the softmax over the vertices behind i; -inf elsewhere. The last one has none behind it."""
+    rows = [
+        torch.cat([torch.full_like(row[: i + 1], -torch.inf), row[i + 1 :].log_softmax(dim=0)])
+        for i, row in enumerate(scores)
+    ]
+    return torch.stack(rows)
+
+
+def dag_log_prob(
+    log_probs: Float[Tensor, "L V"], links: Float[Tensor, "L L"], target: Sequence[int]
+) -> Float[Tensor, ""]:
+    """log P(Y) by f_t(v) = p_v(y_t) Σ_{u<v} f_{t-1}(u) E_uv, in log space; -inf if the target needs more vertices."""
+    last = len(links) - 1
+    said = {0: links.new_zeros(())}
+    for token in target:
+        came = {v: [score + links[u, v] for u, score in said.items() if u < v] for v in range(1, last)}
+        said = {v: torch.stack(ways).logsumexp(dim=0) + log_probs[v, token] for v, ways in came.items() if ways}
+    ends = [score + links[u, last] for u, score in said.items()]
+    return torch.stack(ends).logsumexp(dim=0) if ends else links.new_tensor(-torch.inf)
+
+
+def dag_best(log_probs: Float[Tensor, "L V"], links: Float[Tensor, "L L"], target: Sequence[int]) -> list[int]:
+    """The vertices a_1 ... a_U of the most probable way that says Y: the same recursion with max; of equals the first.
+
+    The target must fit: |Y| ≤ L - 2.
+    """
+    last = len(links) - 1
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
+    for token in target:
+        came = {v: [(s + float(links[u, v]), way) for u, (s, way) in best.items() if u < v] for v in range(1, last)}
+        chosen = {v: max(ways, key=lambda one: one[0]) for v, ways in came.items() if ways}
+        best = {v: (score + float(log_probs[v, token]), [*way, v]) for v, (score, way) in chosen.items()}
+    return max((score + float(links[u, last]), way) for u, (score, way) in best.items())[1]

@@ -1,0 +1,73 @@
+"""DA-Transformer (Huang et al. 2022): a graph with more vertices than an output has tokens; an output is a way."""
+
+from math import ceil, sqrt
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from qkv.kernels.dag import Lengths, Links, batched_transitions
+from qkv.models.decoders.base import DecoderConfig, decoders
+from qkv.models.decoders.nat import Inputs, opening
+from qkv.models.parallel import Opening, Source, StretchedModel
+from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.shapes import Decoded, TgtIds
+from qkv.text.special import SPECIAL
+
+ENDS = 2
+"""The first and the last vertex say nothing: ways begin and end there."""
+
+
+@decoders.register
+class DagConfig(DecoderConfig):
+    """One pass gives every vertex of a graph its token and its links to later ones; an output is a way through it."""
+
+    kind: Literal["dag"] = "dag"
+    factor: float = Field(default=4.0, ge=1)
+    """Vertices for each source token, END counted. A target that is too long is left out, counted."""
+    inputs: Inputs = "copy"
+    """What the decoder reads: source embeddings, copied evenly, or learned queries."""
+
+    @property
+    def glances(self) -> bool:
+        return True
+
+    def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
+        return ceil(self.factor * src_tokens) + ENDS
+
+    def build(self, parts: Parts) -> Seq2Seq:
+        return DagModel(parts, opening(self.inputs, parts.d_model), self.factor)
+
+
+class Transitions(nn.Module):
+    """E = softmax over later vertices of (W_q h_i) · (W_k h_j) / sqrt(d)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+
+    def forward(self, decoded: Decoded, lengths: Lengths) -> Links:
+        """log E of graphs of these lengths."""
+        scores = self.query(decoded) @ self.key(decoded).transpose(1, 2) / sqrt(decoded.shape[-1])
+        return batched_transitions(scores, lengths)
+
+
+class DagModel(StretchedModel):
+    """Its canvas is the vertices; the first and the last read the start symbol and END, so they know what they are."""
+
+    kind = "dag"
+
+    def __init__(self, parts: Parts, opening: Opening, factor: float) -> None:
+        super().__init__(parts, opening, factor, ENDS)
+        self.transitions = Transitions(parts.d_model)
+
+    def fill(self, canvas: TgtIds, source: Source) -> Decoded:
+        return super().fill(_with_ends(canvas), source)
+
+
+def _with_ends(canvas: Tensor) -> Tensor:
+    last = (canvas != SPECIAL.pad).sum(dim=1, keepdim=True) - 1
+    at = torch.arange(canvas.shape[1], device=canvas.device)
+    return torch.where(at == last, SPECIAL.eos, torch.where(at == 0, SPECIAL.bos, canvas))

@@ -1,0 +1,60 @@
+"""DA-Transformer: the probability of all ways through the graph that say the target."""
+
+import torch
+from torch import Tensor
+
+from qkv.data.batch import Batch
+from qkv.functional.glancing import choose_some, glance_counts
+from qkv.functional.smoothing import Smoothing
+from qkv.kernels.dag import dag_alignment, dag_nll, dag_visits
+from qkv.kernels.label_log_probs import label_and_best_log_probs, label_log_probs
+from qkv.models.decoders.dag import ENDS, DagModel
+from qkv.models.seq2seq import Seq2Seq
+from qkv.objectives.lattice import Lattice, LatticePairs
+from qkv.objectives.report import LossReport
+from qkv.text.special import SPECIAL, SpecialIds
+
+
+class Dag(Lattice):
+    """See `Lattice`; a vertex counts as often as ways to the target pass it.
+
+    Smoothing at a vertex that none passes yet would keep it from ever learning a token, and so the graph from finding
+    room for a second answer. Glancing compares and shows along the best way alone.
+    """
+
+    def pairs(self, model: Seq2Seq, batch: Batch) -> LatticePairs:
+        assert isinstance(model, DagModel)
+        return _Pairs(model, batch, self.parts.special)
+
+
+class _Pairs(LatticePairs):
+    def __init__(self, model: DagModel, batch: Batch, special: SpecialIds) -> None:
+        super().__init__(model, batch, special)
+        self.model = model
+        self.fits = self.lengths <= self.path_lengths - ENDS
+
+    def loss(self, canvas: Tensor, smoothing: Smoothing) -> LossReport:
+        model, labels = self.model, self.at_each(self.targets)
+        decoded = model.fill(canvas, self.source)
+        picked, smooth = label_log_probs(decoded[self.keep], model.head.weight, labels, smoothing.background)
+        links = model.transitions(decoded, self.path_lengths)
+        graph = self.spread(picked), links, self.lengths, self.path_lengths
+        background = smooth.new_zeros(())
+        if smoothing.confidence < 1:
+            background = smooth @ dag_visits(*graph)[self.keep].to(smooth)
+        return self.report(dag_nll(*graph), smoothing, background)
+
+    @torch.no_grad()
+    def glance(self, ratio: float) -> Tensor:
+        model, labels = self.model, self.at_each(self.targets)
+        decoded = model.fill(self.open, self.source)
+        found = label_and_best_log_probs(decoded[self.keep], model.head.weight, labels)
+        said, best = (self.spread(rows) for rows in found)
+        links = model.transitions(decoded, self.path_lengths)
+        way = dag_alignment(said, links, self.lengths, self.path_lengths)
+        right = said.gather(1, way[:, None, :])[:, 0]
+        inside = (torch.arange(way.shape[1], device=way.device) < self.lengths[:, None]) & self.fits[:, None]
+        wrong = inside & (right < best.gather(1, way))
+        shown = choose_some(inside, glance_counts(wrong, ratio), torch.default_generator)
+        # What is not shown is written to the first vertex, which reads the start symbol whatever stands there.
+        return self.open.scatter(1, way * shown, torch.where(shown, self.targets, SPECIAL.mask))
