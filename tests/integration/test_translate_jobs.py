@@ -129,7 +129,7 @@ def test_no_worker_outlives_its_parent(number: int, code: int, model: Path, line
     child.until(lambda: len(children(child.pid)) == 2)
     workers = children(child.pid)
     child.send(number)
-    ended = child.wait(10)
+    ended = child.wait(30)
     assert ended.code == code
     assert "Traceback" not in ended.stderr
     end = time.monotonic() + 10
