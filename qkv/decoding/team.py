@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from queue import SimpleQueue
 
@@ -19,6 +19,10 @@ from qkv.errors import QkvError
 COMMAND = [sys.executable, "-m", "qkv.decoding.worker"]
 AHEAD = 2
 """Chunks that are read ahead for each worker, so that none has to wait."""
+HEED = 1.0
+"""Seconds after which a signal is heeded at the latest. One that comes as the main thread begins to wait for an answer,
+or that another thread receives, does not wake it.
+"""
 
 
 class Worker:
@@ -75,6 +79,12 @@ class Worker:
             self.process.stdin.close()
 
 
+def _result(future: Future[list[Translation]]) -> list[Translation]:
+    while not wait([future], HEED).done:
+        pass
+    return future.result()
+
+
 def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
     """The translations of each chunk, in order. However this ends, no process is left."""
     team: list[Worker] = []
@@ -97,9 +107,9 @@ def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]
                 idle.put(team[-1])
             waiting.append(threads.submit(translate, chunk))
             if len(waiting) >= AHEAD * workers:
-                yield waiting.popleft().result()
+                yield _result(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield _result(waiting.popleft())
     finally:
         # A thread that waits for an answer is freed by the death of its worker.
         for worker in team:

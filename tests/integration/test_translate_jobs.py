@@ -129,10 +129,20 @@ def test_no_worker_outlives_its_parent(number: int, code: int, model: Path, line
     child.until(lambda: len(children(child.pid)) == 2)
     workers = children(child.pid)
     child.send(number)
-    ended = child.wait(30)
+    ended = child.wait()
     assert ended.code == code
     assert "Traceback" not in ended.stderr
     end = time.monotonic() + 10
     while not gone(workers):
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_an_interrupt_does_not_wait_for_an_answer(model: Path, lines: Path, forks: Forks) -> None:
+    """Python only notes a signal that another thread receives: nothing wakes the one that has to act on it."""
+    child: Child = forks.start(
+        "tests.support.translating:interrupted_in_a_thread", "translate", str(model), stdin=lines
+    )
+    ended = child.wait()
+    assert ended.code == 130
+    assert "Traceback" not in ended.stderr

@@ -1,5 +1,7 @@
 """`qkv translate` with settings that only a test wants; each function is the whole life of a forked process."""
 
+import signal
+import threading
 import time
 
 from qkv.decoding import team, translator
@@ -37,3 +39,16 @@ def with_workers(*arguments: str) -> None:
     translator.PATIENCE = -1.0
     team.COMMAND = [*team.COMMAND[:1], "-S", "-c", "import sys; sys.stdin.buffer.read()"]
     in_small_chunks(2, *arguments, "--workers", "2", "--engine", "torch")
+
+
+def interrupted_in_a_thread(*arguments: str) -> None:
+    """`with_workers`, and Ctrl-C comes while the main thread waits for an answer, but to a thread beside it."""
+
+    def interrupt() -> None:
+        while sum(thread.name.startswith("ThreadPoolExecutor") for thread in threading.enumerate()) < 2:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with_workers(*arguments)
