@@ -56,13 +56,26 @@ class Team:
         self.add_up(torch.zeros(1))
 
 
-def torchrun_team() -> Team | None:
+@contextmanager
+def torchrun_team() -> Iterator[Team | None]:
     """The team that torchrun set up, if this process was started by it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return None
-    if not dist.is_initialized():
+        yield None
+        return
+    own = not dist.is_initialized()
+    if own:
         dist.init_process_group("gloo", timeout=LONGEST_WAIT)
-    return Team(dist.get_rank(), dist.get_world_size())
+    try:
+        yield Team(dist.get_rank(), dist.get_world_size())
+    finally:
+        if own:
+            _leave()
+
+
+def _leave() -> None:
+    """Close the connections. A process that ends with open ones may be aborted by threads that still listen."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @contextmanager
@@ -80,8 +93,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
             yield _join(store, 0, world)
         finally:
             # First: a worker that waits for a sum is freed by the closed connection.
-            if dist.is_initialized():
-                dist.destroy_process_group()
+            _leave()
             _stop(workers)
 
 
@@ -102,12 +114,16 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
         time.sleep(0.02)
 
 
-def join_as_worker(address: str, rank: int, world: int, leader: int) -> Team:
+@contextmanager
+def join_as_worker(address: str, rank: int, world: int, leader: int) -> Iterator[Team]:
     """In a worker process: meet the others, and end when the leader is gone."""
     threading.Thread(target=_end_with_parent, args=(leader,), daemon=True).start()
     store = FileStore(address, world)
     store.set(f"started/{rank}", "yes")
-    return _join(store, rank, world)
+    try:
+        yield _join(store, rank, world)
+    finally:
+        _leave()
 
 
 def _join(store: FileStore, rank: int, world: int) -> Team:

@@ -45,9 +45,12 @@ class Trainer:
     def train(self) -> Result:
         keep_freed_memory()
         run = RunFolder(self.recipe.run)
-        self.cluster = torchrun_team()
-        if self.cluster and not self.cluster.leads:
-            return self._follow_in(run, self.cluster)
+        with torchrun_team() as self.cluster:
+            if self.cluster and not self.cluster.leads:
+                return self._follow_in(run, self.cluster)
+            return self._lead_in(run)
+
+    def _lead_in(self, run: RunFolder) -> Result:
         if run.is_used() and not self.resuming:
             raise UsageError(
                 f"{run.path}: already holds a run; go on with it by --resume {run.path}, or choose another folder "

@@ -13,8 +13,8 @@ from qkv.training.session import follow
 def main(run: str, rank: str, world: str, address: str, checkpoint: str, leader: str) -> None:
     """Join the team and compute this rank's share until the leader stops."""
     keep_freed_memory()
-    team = join_as_worker(address, int(rank), int(world), int(leader))
-    follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
+    with join_as_worker(address, int(rank), int(world), int(leader)) as team:
+        follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
 
 
 if __name__ == "__main__":
