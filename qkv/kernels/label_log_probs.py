@@ -4,6 +4,7 @@ The fast twin of `log_softmax(hidden Wᵀ).gather(1, labels)` and of `log_softma
 exist for one chunk of rows at a time, and once more when the gradient asks for them.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -31,11 +32,8 @@ def label_logits(
     hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], labels: Int[Tensor, "N K"]
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """The logits of the labels, and the highest of all logits: a label that reaches it is the best guess."""
-    # Wide enough to be added up along a path, whatever the product is computed in.
     picked, highest = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
-    for start in range(0, len(hidden), CHUNK):
-        own = slice(start, start + CHUNK)
-        z = hidden[own] @ weight.t()
+    for own, z in _logits(hidden, weight):
         picked[own], highest[own] = z.gather(1, labels[own]), z.amax(dim=1)
     return picked, highest
 
@@ -46,12 +44,17 @@ def label_and_best_log_probs(
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """log p_n(labels[n, k]), and that of the most probable token: for paths that differ in the positions they take."""
     picked, best = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
-    for start in range(0, len(hidden), CHUNK):
-        own = slice(start, start + CHUNK)
-        z = (hidden[own] @ weight.t()).to(weight.dtype)
+    for own, z in _logits(hidden, weight):
         log_z = z.logsumexp(dim=1)
         picked[own], best[own] = z.gather(1, labels[own]) - log_z[:, None], z.amax(dim=1) - log_z
     return picked, best
+
+
+def _logits(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Rows and their logits, wide enough to be added up along a path, whatever the product is computed in."""
+    for start in range(0, len(hidden), CHUNK):
+        own = slice(start, start + CHUNK)
+        yield own, (hidden[own] @ weight.t()).to(weight.dtype)
 
 
 class _LabelLogProbs(torch.autograd.Function):

@@ -22,7 +22,7 @@ from qkv.models.columns import laid_by_columns, lay_projections
 from qkv.models.inference import InferenceModel
 from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stacks.base import Depth
+from qkv.models.stacks.base import Depth, Layers
 from qkv.models.stacks.universal import Universal
 from qkv.models.wide_attention import Across, is_plain
 
@@ -162,7 +162,7 @@ class _Places:
     """[R W] among the positions of all rows; None: all rows write to the same W positions."""
 
 
-class _WideLayers:
+class _WideLayers(Layers):
     """See `Layers`: the decoder's layers, bound to one wide pass."""
 
     def __init__(self, model: InferenceModel, state: BlockState, places: _Places, width: int, watched: bool) -> None:
@@ -173,11 +173,6 @@ class _WideLayers:
         self.watched = watched
         self.seen: list[Tensor] = []
         """The weights with which the last layer attends to the source, if they are `watched`."""
-
-    def __call__(self, number: int, x: Tensor) -> Tensor:
-        for connection, f in self.sublayers(number):
-            x = connection(x, f)
-        return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         layer = self.layers[number]

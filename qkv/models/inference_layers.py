@@ -11,6 +11,7 @@ from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
 from qkv.models.decoder import Decoder, DecoderLayer
 from qkv.models.encoder import EncoderLayer
+from qkv.models.stacks.base import CachedLayers
 
 Watch = Callable[[Tensor], None]
 
@@ -78,8 +79,8 @@ class InferenceDecoderLayer:
         ]
 
 
-class StepLayers:
-    """The layers of a decoder at one new position a row: see `CachedLayers`."""
+class StepLayers(CachedLayers):
+    """See `CachedLayers`."""
 
     def __init__(
         self, layers: Sequence[InferenceDecoderLayer], pasts: Sequence[Tensor], pos: Tensor, sources: Sources
@@ -93,11 +94,6 @@ class StepLayers:
         """From this layer on, the weights of the attention to the source are kept."""
         self.seen: list[Tensor] = []
         self.ends: Tensor | None = None
-
-    def __call__(self, number: int, x: Tensor) -> Tensor:
-        for connection, f in self.sublayers(number):
-            x = connection(x, f)
-        return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         watch = self.seen.append if number >= self.watched else None

@@ -15,7 +15,7 @@ from qkv.models.encoder import Encoder, EncoderLayer
 from qkv.models.head import LinearHead
 from qkv.models.inference_layers import InferenceDecoderLayer, MemoryProjections
 from qkv.models.parallel import ParallelModel
-from qkv.models.stacks.base import Depth
+from qkv.models.stacks.base import Depth, Layers
 from qkv.models.wide_attention import Across, Around, hiding, is_plain
 from qkv.models.wide_encoder import InferenceEncoder
 
@@ -63,7 +63,7 @@ class OnePassDecoder(Decoder):
         return self.run(x.flatten(0, 1) if self.in_rows else x, layers, view).view(x.shape)
 
 
-class _OnePassLayers:
+class _OnePassLayers(Layers):
     """See `Layers`."""
 
     def __init__(
@@ -83,11 +83,6 @@ class _OnePassLayers:
         self.padding = padding
         """Of the source."""
         self.length = len(view.q_pos)
-
-    def __call__(self, number: int, x: Tensor) -> Tensor:
-        for connection, f in self.sublayers(number):
-            x = connection(x, f)
-        return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         layer = self.layers[number]

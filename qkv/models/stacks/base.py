@@ -17,6 +17,9 @@ class Layers(Protocol):
 
     def __call__(self, number: int, x: Tensor) -> Tensor:
         """A state after layer `number`."""
+        for residual, f in self.sublayers(number):
+            x = residual(x, f)
+        return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         """The same layer in its parts: x = residual(x, f) for each of them."""
