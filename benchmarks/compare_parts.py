@@ -15,13 +15,13 @@ be stopped at any time. With --table it only prints the table of what is there.
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from training_runs import train_or_resume
 
 from qkv.config import load_config
 from qkv.config.base import Kinds
@@ -71,7 +71,7 @@ class Run:
         kind = f"{{kind: learned, max_length: {LONGEST}}}" if self.kind == "learned" else self.kind
         changes = [f"model.{self.part}={kind}"] if self.part else []
         budget = [f"training.stop_after={options.budget}", f"training.threads={options.threads}", "training.workers=1"]
-        fixed = [f"run={self.folder / 'run'}", f"seed={self.seed}", f"data.root={options.data}"]
+        fixed = [f"seed={self.seed}", f"data.root={options.data}"]
         return [*fixed, *budget, *options.settings, *changes]
 
 
@@ -90,9 +90,7 @@ def do(run: Run, options: argparse.Namespace, dev: EvaluationSet) -> None:
     """Train, or go on training; then decode."""
     training = RunFolder(run.folder / "run")
     began = time.monotonic()
-    how = ["--resume", str(training.path)] if training.is_used() else [str(RECIPE), *run.overrides(options)]
-    # A process of its own: each run begins with fresh memory and its own number of threads.
-    subprocess.run([sys.executable, "-c", "from qkv.cli import main; main()", "train", *how], check=True)
+    train_or_resume(training, RECIPE, run.overrides(options))
     reporter = default_reporter()
     try:
         outputs = decode_outputs([training.best], dev, [], options.beam, "torch", reporter)
