@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import platform
-import random
 import statistics
 import subprocess
 import sys
@@ -34,9 +33,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from random_models import LENGTH, random_model, random_texts
 from train_throughput import MAX_BUSY, busy_share
 
-VOCABULARY, LENGTH, BATCH = 8000, 15, 32
+BATCH = 32
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CELLS = [(beam, batch) for beam in (1, 5) for batch in (1, BATCH)]
 SENTENCES = {"tiny": {1: 40, BATCH: 8 * BATCH}, "base": {1: 8, BATCH: 4 * BATCH}}
@@ -46,31 +46,16 @@ Decode = Callable[[int, int, list[str]], list[str]]
 
 def make(preset: str, folder: Path) -> None:
     """The model in all three forms."""
-    import torch
-
     from qkv.interop.ctranslate2 import export_ctranslate2
     from qkv.interop.huggingface import export_huggingface
     from qkv.models.config import ModelConfig
-    from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
-    from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
+    from qkv.models.folder import save_model
 
-    kind = WhitespaceConfig()
-    tokenizer = kind.train([" ".join(f"w{i}" for i in range(VOCABULARY - 5))])
-    pair, config = TokenizerPair(tokenizer, tokenizer), ModelConfig(preset=preset)
-    torch.manual_seed(0)
-    model = new_model(config, pair).eval()
-    with torch.no_grad():
-        model.head.weight[SPECIAL.eos].zero_()
-    saved = SavedModel(model, pair, SavedConfig(model=config, text=TextConfig(shared=kind)))
+    saved = random_model(ModelConfig(preset=preset))
     save_model(folder / "ours", saved)
     export_huggingface(saved, folder / "hf")
     for quantization in (None, "int8"):
         export_ctranslate2(saved, folder / f"ct2-{quantization}", quantization)
-
-
-def texts(count: int, seed: int) -> list[str]:
-    source = random.Random(seed)
-    return [" ".join(f"w{source.randrange(VOCABULARY - 5)}" for _ in range(LENGTH - 1)) for _ in range(count)]
 
 
 def ours(folder: Path, engine: str) -> Decode:
@@ -158,7 +143,7 @@ def serve(program: str, folder: Path) -> None:
     decode = PROGRAMS[program](folder)
     for line in sys.stdin:
         beam, batch, count, seed = json.loads(line)
-        lines = texts(count, seed)
+        lines = random_texts(count, seed)
         decode(beam, batch, lines[: 2 * batch])  # warm
         began = time.perf_counter()
         found = decode(beam, batch, lines)
