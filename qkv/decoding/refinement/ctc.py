@@ -16,6 +16,8 @@ from qkv.models.parallel import Source
 CANDIDATES = 3
 """Tokens of a position that are considered where a length is wanted: two that differ from the blank, so that any length
 up to that of the canvas can be reached."""
+FAINT = math.log(1e-3)
+"""A beam does not look at a third token that is less probable than this: nearly all positions of a canvas are sure."""
 
 
 class CtcGenerator(Generator):
@@ -37,7 +39,8 @@ class CtcGenerator(Generator):
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         blank = self.model.blank
         if self.wanted.beam > 1:
-            found = prefix_beam_search(self._steps(filled, row, length), blank, self.wanted.beam)
+            steps = [_likely(step, blank) for step in self._steps(filled, row, length)]
+            found = prefix_beam_search(steps, blank, self.wanted.beam)
             return [cut(list(prefix), [], score, limits) for prefix, score in found]
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
@@ -57,6 +60,12 @@ class CtcGenerator(Generator):
             {**dict(zip(tokens, values, strict=True)), self.model.blank: blank}
             for (tokens, values), blank in zip(each, blanks, strict=True)
         ]
+
+
+def _likely(step: dict[int, float], blank: int) -> dict[int, float]:
+    """Of tokens that are sorted by log p."""
+    first = list(step)[:2]
+    return {token: log_p for token, log_p in step.items() if log_p > FAINT or token in (*first, blank)}
 
 
 def collapsed(tokens: list[int], scores: list[float], blank: int, limits: Limits) -> Hypothesis:

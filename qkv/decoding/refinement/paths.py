@@ -4,11 +4,13 @@ A canvas is given as `steps`: for each position log p of the tokens that are con
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 Steps = Sequence[Mapping[int, float]]
+Prefix = tuple[int, ...]
+Ends = tuple[float, float]
+"""log p of the paths to a prefix that end with a blank, and of those that end with its last token."""
+NOWHERE = (-math.inf, -math.inf)
 
 
 def runs(path: Sequence[int], blank: int) -> list[tuple[int, int]]:
@@ -24,56 +26,48 @@ def runs(path: Sequence[int], blank: int) -> list[tuple[int, int]]:
     return found
 
 
-class _Ends(NamedTuple):
-    """log p of the paths to a prefix that end with a blank, and of those that end with its last token."""
-
-    blank: float = -math.inf
-    token: float = -math.inf
-
-    @property
-    def total(self) -> float:
-        return _add(self.blank, self.token)
-
-
-def prefix_beam_search(steps: Steps, blank: int, size: int) -> list[tuple[tuple[int, ...], float]]:
+def prefix_beam_search(steps: Steps, blank: int, size: int) -> list[tuple[Prefix, float]]:
     """The `size` most probable outputs and log P of each, best first.
 
     With all tokens in every step and a beam that is wide enough, log P is exact.
     """
-    beam: dict[tuple[int, ...], _Ends] = {(): _Ends(blank=0.0)}
+    beam: dict[Prefix, Ends] = {(): (0.0, -math.inf)}
+    totals: dict[Prefix, float] = {(): 0.0}
     for step in steps:
-        after: defaultdict[tuple[int, ...], _Ends] = defaultdict(_Ends)
-        for prefix, ends in beam.items():
-            for token, log_p in step.items():
-                _extend(after, prefix, ends, token, log_p, blank)
-        possible = [(prefix, ends) for prefix, ends in after.items() if ends.total > -math.inf]
-        beam = dict(sorted(possible, key=lambda item: (-item[1].total, item[0]))[:size])
-    return [(prefix, ends.total) for prefix, ends in beam.items()]
+        after = _after(step, beam, totals, blank)
+        found = {prefix: _add(*ends) for prefix, ends in after.items()}
+        best = sorted((-total, prefix) for prefix, total in found.items() if total > -math.inf)[:size]
+        totals = {prefix: -worse for worse, prefix in best}
+        beam = {prefix: after[prefix] for prefix in totals}
+    return list(totals.items())
 
 
-def _extend(
-    after: defaultdict[tuple[int, ...], _Ends],
-    prefix: tuple[int, ...],
-    ends: _Ends,
-    token: int,
-    log_p: float,
-    blank: int,
-) -> None:
-    if token == blank:
-        after[prefix] = after[prefix]._replace(blank=_add(after[prefix].blank, ends.total + log_p))
-        return
-    longer = (*prefix, token)
-    if prefix and prefix[-1] == token:
-        # The same token again is still the last one; only after a blank it is a new one.
-        after[prefix] = after[prefix]._replace(token=_add(after[prefix].token, ends.token + log_p))
-        after[longer] = after[longer]._replace(token=_add(after[longer].token, ends.blank + log_p))
-    else:
-        after[longer] = after[longer]._replace(token=_add(after[longer].token, ends.total + log_p))
+def _after(
+    step: Mapping[int, float], beam: Mapping[Prefix, Ends], totals: Mapping[Prefix, float], blank: int
+) -> dict[Prefix, Ends]:
+    """The beam's paths, one position longer."""
+    after: dict[Prefix, Ends] = {}
+    for prefix, (to_blank, to_token) in beam.items():
+        total, last = totals[prefix], prefix[-1] if prefix else None
+        for token, log_p in step.items():
+            if token == blank:
+                ends, token_ends = after.get(prefix, NOWHERE)
+                after[prefix] = _add(ends, total + log_p), token_ends
+                continue
+            longer, before = (*prefix, token), total
+            if token == last:
+                # The same token again is still the last one; only after a blank it is a new one.
+                blank_ends, ends = after.get(prefix, NOWHERE)
+                after[prefix] = blank_ends, _add(ends, to_token + log_p)
+                before = to_blank
+            blank_ends, ends = after.get(longer, NOWHERE)
+            after[longer] = blank_ends, _add(ends, before + log_p)
+    return after
 
 
 def _add(a: float, b: float) -> float:
     """log(e^a + e^b)"""
-    high, low = max(a, b), min(a, b)
+    high, low = (a, b) if a > b else (b, a)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
