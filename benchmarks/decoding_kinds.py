@@ -8,14 +8,15 @@ package's own tests of significance. For one text: every `--texts`-th part of th
 systems in turn on the same text, the least of `--repeats` times each; told are the median and the median of the ratios.
 In batches: the whole test set, all cores, systems in turn, the median of `--rounds`. DIR gets decoding_kinds.jsonl, .md
 and .svg. Non-autoregressive models run in PyTorch and, where their kind has a form there, in ONNX Runtime (float32,
-int8), greedy search in CTranslate2, too.
+int8), greedy search in CTranslate2, too. All fill their canvas once, `mask_predict` also in four and in ten passes.
+`--rescore` adds a row in which AR_MODEL chooses among ten outputs of a beam (ctc) or five lengths (nat, mask_predict).
 """
 
 import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -25,6 +26,7 @@ from qkv.decoding.beam import BeamConfig
 from qkv.decoding.drafting import DraftLike
 from qkv.decoding.engines import EngineName
 from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import SearchConfig
 from qkv.decoding.translation import Translation
 from qkv.decoding.translator import Translator
@@ -41,6 +43,13 @@ from qkv.visual.scatter import Point, draw_points
 
 BASELINE = "greedy"
 GREEDY = GreedyConfig()
+ENGINES = ("torch", "onnxruntime", "int8")
+CHOICES = {
+    "ctc": RefineConfig(beam=10),
+    "nat": RefineConfig(length_beam=5),
+    "mask_predict": RefineConfig(length_beam=5),
+}
+"""How each kind of model gives several outputs."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,9 @@ class Row:
 
 
 def systems_of(
-    model: Path, nats: dict[str, Path], drafts: Sequence[str], scratch: Path, lean: bool = False
-) -> Iterable[System]:
-    """All of them; int8 models are exported into `scratch`. `lean`: only the fastest of each kind."""
+    model: Path, nats: dict[str, Path], drafts: Sequence[str], scratch: Path, engines: Sequence[str], rescore: bool
+) -> Iterator[System]:
+    """All of them; int8 models are exported into `scratch`."""
     yield System(BASELINE, "autoregressive", model, "torch", GREEDY)
     yield System("beam 5", "autoregressive", model, "torch", BeamConfig(size=5))
     yield System("greedy, ctranslate2", "autoregressive", model, "ctranslate2", GREEDY)
@@ -90,14 +99,28 @@ def systems_of(
     for draft in drafts:
         yield System(f"greedy, draft {Path(draft).name}", "lossless", model, "torch", GREEDY, draft)
     for name, folder in nats.items():
-        if reasons_against(load_config(SavedConfig, locate_model(folder) / CONFIG)):
-            yield System(f"{name}, torch", name, folder, "torch")
-            continue
+        yield from _one_model(name, folder, model if rescore else None, scratch, engines)
+
+
+def _one_model(name: str, folder: Path, judge: Path | None, scratch: Path, engines: Sequence[str]) -> Iterator[System]:
+    """A non-autoregressive model in each engine, and, if there is a `judge`, with several outputs to choose from."""
+    config = load_config(SavedConfig, locate_model(folder) / CONFIG)
+    once = RefineConfig(passes=1)
+    if "torch" in engines:
+        yield System(f"{name}, torch", name, folder, "torch", once)
+        if config.model.decoder.kind == "mask_predict":
+            for passes in (4, 10):
+                yield System(f"{name}, {passes} passes", name, folder, "torch", RefineConfig(passes=passes))
+    if judge is not None and config.model.decoder.kind in CHOICES:
+        search = CHOICES[config.model.decoder.kind].model_copy(update={"rescore": judge})
+        yield System(f"{name}, rescored", name, folder, "torch", search)
+    if reasons_against(config):
+        return
+    if "onnxruntime" in engines:
+        yield System(f"{name}, onnxruntime", name, folder, "onnxruntime", once)
+    if "int8" in engines:
         export_model(folder, "onnx", scratch / name, "int8")
-        if not lean:
-            yield System(f"{name}, torch", name, folder, "torch")
-            yield System(f"{name}, onnxruntime", name, folder, "onnxruntime")
-        yield System(f"{name}, onnxruntime int8", name, scratch / name, "auto")
+        yield System(f"{name}, onnxruntime int8", name, scratch / name, "auto", once)
 
 
 def one_at_a_time(systems: Sequence[System], texts: Sequence[str], repeats: int) -> dict[str, list[float]]:
@@ -216,13 +239,15 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=200, help="so many alone, evenly spread")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lean", action="store_true", help="non-autoregressive models in int8 only")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES, help="of non-autoregressive models")
+    parser.add_argument("--rescore", action="store_true", help="let AR_MODEL choose among several outputs, too")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     test = read_evaluation_set(options.ref, options.src, options.tsv)
     (metric,) = choose_metrics([options.metric], options.lang)
     with tempfile.TemporaryDirectory() as scratch:
-        systems = list(systems_of(options.model, dict(options.nat), options.draft, Path(scratch), options.lean))
+        nats, how = dict(options.nat), (options.engines, options.rescore)
+        systems = list(systems_of(options.model, nats, options.draft, Path(scratch), *how))
         rows = measure(systems, test, metric, options.texts, options.repeats, options.rounds)
     options.out.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(asdict(row)) + "\n" for row in rows)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from qkv.data.batch import collate
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.refinement.prefix_trees import prefix_trees
 from qkv.decoding.scoring import picked_log_probs
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
@@ -17,7 +17,6 @@ from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
-from qkv.text.special import SPECIAL
 
 
 class Rescorer:
@@ -37,20 +36,14 @@ class Rescorer:
     @torch.inference_mode()
     def ranked(self, task: SearchTask, candidates: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
         """The candidates of each sentence with their scores by `model`, best first; all of them in one pass."""
-        flat = [each for own in candidates for each in own]
-        counts = torch.tensor([len(own) for own in candidates], device=task.src.device)
-        batch = collate([()] * len(flat), [each.tokens for each in flat], SPECIAL, SPECIAL, range(len(flat)))
-        batch = batch.to(task.src.device)
-        # A source is read once, however many outputs it has.
-        memory = self.model.encode(task.src, task.src_keep).repeat_interleave(counts, 0)
-        decoded = self.model.decode(batch.tgt_in, memory, task.src_keep.repeat_interleave(counts, 0))
-        keep = batch.tgt_weight > 0
-        picked = picked_log_probs(self.model, decoded[keep], batch.tgt_out[keep])
-        scored = iter(
-            self._scored(each, scores.tolist())
-            for each, scores in zip(flat, picked.split(keep.sum(dim=1).tolist()), strict=True)
-        )
-        return [sorted((next(scored) for _ in own), key=lambda one: -one.score) for own in candidates]
+        trees = prefix_trees([[each.tokens for each in own] for own in candidates], task.src.device)
+        decoded = trees.decode(self.model, self.model.encode(task.src, task.src_keep), task.src_keep)
+        picked = picked_log_probs(self.model, decoded, trees.following).tolist()
+        scored = [
+            [self._scored(each, [picked[edge] for edge in way]) for each, way in zip(own, ways, strict=True)]
+            for own, ways in zip(candidates, trees.ways, strict=True)
+        ]
+        return [sorted(own, key=lambda one: -one.score) for own in scored]
 
     def _scored(self, hypothesis: Hypothesis, scores: list[float]) -> Hypothesis:
         """An output that was cut has not said END."""

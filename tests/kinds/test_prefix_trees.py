@@ -1,0 +1,48 @@
+"""Outputs that are read as a tree are read as one by one, for every kind of part."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.decoding.refinement.prefix_trees import prefix_trees
+from qkv.text.special import SPECIAL
+from tests.kinds.test_block_steps import KINDS
+from tests.kinds.test_cached_steps import sources
+from tests.support.attentions import CAUSAL, CROSS
+from tests.support.small import small_model
+
+ATTENTIONS = [
+    *({"decoder_attention": setting} for setting in CAUSAL),
+    *({"cross_attention": setting} for setting in CROSS),
+]
+OUTPUTS = [
+    [[7, 8, 9, 5, 6], [7, 8, 9, 6], [7, 8], [], [8, 7, 9, 5]],
+    [[5, 5, 5], [5, 5]],
+    [[9, 8, 7, 6, 5, 9, 8, 7]],
+]
+
+
+def test_what_is_shared_is_there_once() -> None:
+    tree = prefix_trees([OUTPUTS[0]], torch.device("cpu"))
+    assert tree.tokens.tolist() == [[SPECIAL.bos, 7, 8, 9, 5, 6, 6, 8, 7, 9, 5]]
+    assert tree.depths.tolist() == [[0, 1, 2, 3, 4, 5, 4, 1, 2, 3, 4]]
+    assert tree.seen[0, 6].nonzero().flatten().tolist() == [0, 1, 2, 3, 6]
+    said = [[int(tree.following[edge]) for edge in way] for way in tree.ways[0]]
+    assert said == [[*output, SPECIAL.eos] for output in OUTPUTS[0]]
+    assert len(tree.following) == 10 + 5
+
+
+@pytest.mark.parametrize("parts", [*KINDS, *ATTENTIONS], ids=str)
+def test_a_tree_equals_its_outputs_one_by_one(parts: dict[str, Any]) -> None:
+    model = small_model(**parts).double().eval()
+    src, keep = sources([7, 3, 0])
+    trees = prefix_trees(OUTPUTS, src.device)
+    with torch.inference_mode():
+        together = trees.decode(model, model.encode(src, keep), keep)
+        for row, (own, ways) in enumerate(zip(OUTPUTS, trees.ways, strict=True)):
+            # Alone, without the padding of the others.
+            source, real = src[row : row + 1, keep[row]], keep[row : row + 1, keep[row]]
+            for output, way in zip(own, ways, strict=True):
+                alone = model(source, real, torch.tensor([[SPECIAL.bos, *output]]))[0]
+                torch.testing.assert_close(together[way], alone, atol=1e-10, rtol=0)
