@@ -56,6 +56,7 @@ def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
         "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
         "it tries one length: search.length_beam=1": search.length_beam > 1,
         "it has no beam: search.beam=1": search.beam > 1,
+        "it has no search.blank_penalty": search.blank_penalty != 0.0,
         "no other model chooses: leave out search.rescore": search.rescore is not None,
     }
     return [reason for reason, holds in reasons.items() if holds]

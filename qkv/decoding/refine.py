@@ -37,6 +37,9 @@ class RefineConfig(SearchConfig):
     """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
     most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
     lookahead."""
+    blank_penalty: float = 0.0
+    """Taken from log p of the blank of the decoder ctc at every position; more than 0: longer outputs, for a model that
+    says too little."""
     rescore: Path | None = None
     """Folder of an autoregressive model with the same vocabulary, or of its run: it chooses among the outputs that
     length_beam or beam gives."""
@@ -51,6 +54,8 @@ class RefineConfig(SearchConfig):
             raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
         if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
             raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
+        if self.blank_penalty and (self.passes or 1) > 1:
+            raise ValueError("blank_penalty goes with one pass; leave out the one or the other")
         if self.way is not None and self.length is not None:
             raise ValueError("a given length takes the best way of that length; leave out way")
         if self.rescore is not None and self.outputs == 1:
@@ -85,7 +90,9 @@ class RefineConfig(SearchConfig):
             return []
         if self.rescore is not None and rescorer is None:
             raise UsageError("search.rescore needs a Translator, which loads the model that it names")
-        wanted = Wanted(self.length_factor, self.length, self.length_beam, self.beam, self.way or "lookahead")
+        wanted = Wanted(
+            self.length_factor, self.length, self.length_beam, self.beam, self.way or "lookahead", self.blank_penalty
+        )
         generator = generator_for(model, wanted)
         self._refuse(model, task, generator)
 
@@ -123,6 +130,8 @@ class RefineConfig(SearchConfig):
             raise UsageError(f"a model of the kind {model.kind} predicts no length; leave out search.length_beam")
         if self.beam > 1 and not generator.keeps_prefixes:
             raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
+        if self.blank_penalty and not generator.has_blanks:
+            raise UsageError(f"search.blank_penalty is for models of the kind ctc, not {model.kind}; leave it out")
         if self.way is not None and not generator.has_ways:
             raise UsageError(f"search.way is for models of the kind dag, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):

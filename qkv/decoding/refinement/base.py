@@ -28,6 +28,8 @@ class Wanted:
     """Prefixes that are kept."""
     way: WayName = "lookahead"
     """How a way through a graph is found."""
+    blank_penalty: float = 0.0
+    """Taken from log p of the blank at every position."""
 
     @property
     def plain(self) -> bool:
@@ -66,6 +68,8 @@ class Generator:
     """Whether a beam of prefixes means something to it."""
     has_ways = False
     """Whether its canvas is a graph with ways through it."""
+    has_blanks = False
+    """Whether a position may say nothing."""
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""

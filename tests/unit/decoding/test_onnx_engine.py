@@ -129,6 +129,7 @@ def test_threads_do_not_disturb_each_other(engines: Callable[..., Pair]) -> None
         ({"search": RefineConfig(passes=2)}, "ctc", "it takes one pass: search.passes=1"),
         ({"search": RefineConfig(length_factor=1.1)}, "nat", "it takes no length or length_factor"),
         ({"search": RefineConfig(length=5)}, "ctc", "it takes no length or length_factor"),
+        ({"search": RefineConfig(blank_penalty=1)}, "ctc", "it has no search.blank_penalty"),
         ({"search": RefineConfig(length_beam=2)}, "nat", "it tries one length: search.length_beam=1"),
         ({"search": RefineConfig(beam=2)}, "ctc", "it has no beam: search.beam=1"),
         ({"nbest": 2}, "ctc", "one pass gives one output, not 2"),

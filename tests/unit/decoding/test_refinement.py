@@ -171,6 +171,23 @@ def test_the_beam_of_ctc_gives_the_best_outputs() -> None:
     assert each[0].score >= greedy.score
 
 
+@pytest.mark.parametrize("penalty", [-9.0, 0.0, 0.3, 9.0])
+def test_a_penalty_for_the_blank_is_taken_from_its_log_p_everywhere(penalty: float) -> None:
+    model = parallel_model({"kind": "ctc", "upsample": 3}, seed=2)
+    src = torch.tensor([[7, 8, 9, 5, SPECIAL.eos]])
+    read = model.read(src, torch.ones_like(src, dtype=torch.bool))
+    canvas = open_canvas(model.canvas_lengths(read.lengths))
+    log_probs = model.head.log_probs(model.fill(canvas, read), (*NEVER_OUTPUT, SPECIAL.eos))[0]
+    log_probs[:, model.blank] -= penalty
+    best, path = log_probs.max(dim=1)
+    (found,) = decode(model, [[7, 8, 9, 5]], blank_penalty=penalty)[0]
+    assert found.tokens == collapse(path.tolist(), model.blank)
+    assert found.score == pytest.approx(float(best.detach().sum()), abs=1e-5)
+    if penalty:
+        (beam,) = decode(model, [[7, 8, 9, 5]], blank_penalty=penalty, beam=10)[0]
+        assert beam.score >= found.score - 1e-5
+
+
 def request_of(search: SearchConfig, **changes: Any) -> DecodeRequest:
     return DecodeRequest(search, changes.pop("nbest", 1), [Constraints(**changes.pop("rules", {}))], **changes)
 
@@ -192,6 +209,7 @@ REFUSED: list[tuple[str, DecodeRequest, str]] = [
     ("dag", request_of(RefineConfig(length=13)), "13 is outside the canvas: a source of 3 tokens has room for 12"),
     ("dag", request_of(RefineConfig(length_beam=2)), "predicts no length"),
     ("dag", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
+    ("dag", request_of(RefineConfig(blank_penalty=1)), "search.blank_penalty is for models of the kind ctc, not dag"),
     ("ctc", request_of(RefineConfig(way="greedy")), "search.way is for models of the kind dag, not ctc"),
 ]
 
