@@ -56,7 +56,7 @@ def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
         "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
         "it tries one length: search.length_beam=1": search.length_beam > 1,
         "it has no beam: search.beam=1": search.beam > 1,
-        "it has no search.blank_penalty": search.blank_penalty != 0.0,
+        f"a model of the kind {kind} has no search.blank_penalty": search.blank_penalty != 0.0 and kind != "ctc",
         "no other model chooses: leave out search.rescore": search.rescore is not None,
     }
     return [reason for reason, holds in reasons.items() if holds]
@@ -101,7 +101,8 @@ class OnnxEngine:
         if not sources:
             return []
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
-        found_tokens, found_scores, lengths = self._run(sources, limits)
+        assert isinstance(request.search, RefineConfig)
+        found_tokens, found_scores, lengths = self._run(sources, limits, request.search.blank_penalty)
         request.after_step()
         read = KINDS[self.kind].read
         found = []
@@ -112,7 +113,9 @@ class OnnxEngine:
             found.append([replace(read(tokens[:length].tolist(), said, own, self._last_id), passes=1)])
         return found
 
-    def _run(self, sources: Sequence[list[int]], limits: Sequence[Limits]) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    def _run(
+        self, sources: Sequence[list[int]], limits: Sequence[Limits], blank_penalty: float
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         lengths = [len(ids) for ids in sources]
         src = np.full((len(sources), max(lengths)), SPECIAL.pad, dtype=np.int64)
         for row, ids in zip(src, sources, strict=True):
@@ -122,6 +125,8 @@ class OnnxEngine:
             "src_lengths": np.array(lengths, dtype=np.int64),
             "limits": np.array([own.max_length for own in limits], dtype=np.int64),
         }
+        if self.kind == "ctc":
+            given["blank_penalty"] = np.array(blank_penalty, dtype=np.float32)
         try:
             tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
         except Exception as error:

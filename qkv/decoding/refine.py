@@ -38,8 +38,8 @@ class RefineConfig(SearchConfig):
     most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
     lookahead."""
     blank_penalty: float = 0.0
-    """Taken from log p of the blank of the decoder ctc at every position; more than 0: longer outputs, for a model that
-    says too little."""
+    """Taken from the logit of the blank of the decoder ctc; more than 0: longer outputs, for a model that says too
+    little."""
     rescore: Path | None = None
     """Folder of an autoregressive model with the same vocabulary, or of its run: it chooses among the outputs that
     length_beam or beam gives."""
@@ -54,8 +54,6 @@ class RefineConfig(SearchConfig):
             raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
         if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
             raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
-        if self.blank_penalty and (self.passes or 1) > 1:
-            raise ValueError("blank_penalty goes with one pass; leave out the one or the other")
         if self.way is not None and self.length is not None:
             raise ValueError("a given length takes the best way of that length; leave out way")
         if self.rescore is not None and self.outputs == 1:
@@ -104,8 +102,8 @@ class RefineConfig(SearchConfig):
             source = model.read(task.src, task.src_keep)
             lengths = generator.lengths(source, task.limits)
             rows, passes = source.repeated(lengths.shape[1]), self.passes or generator.passes
-            never, top, ask = generator.never, generator.top, generator.ask
-            filled = refine(model, rows, lengths.flatten(), passes, never, after_pass, top, ask)
+            asked = generator.top, generator.ask, generator.penalty
+            filled = refine(model, rows, lengths.flatten(), passes, generator.never, after_pass, *asked)
         found = [
             self._best(generator, filled, sentence, own, limits)
             for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True))

@@ -6,8 +6,8 @@ What is read off a canvas (paths that collapse, everything behind END) is not in
 import math
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from qkv.config import dump_config
 from qkv.errors import UsageError
@@ -23,6 +23,7 @@ from qkv.layers.positions.learned import Learned, LearnedConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
 from qkv.models.decoders.canvas import CanvasModel
+from qkv.models.decoders.ctc import CtcModel
 from qkv.models.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Embedder
@@ -85,7 +86,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     width = graph.op("ReduceMax", lengths, keepdims=0)
     canvas = _placed(graph, model.tgt_embedder, opened(graph, model, read, lengths, width), width)
     decoded = layers.decoder(model.decoder, canvas, graph.cast(lengths, "INT32"), memory, src_real)
-    tokens, log_probs = _best(graph, decoded, model.head.weight, says_end=isinstance(model, CanvasModel))
+    tokens, log_probs = _best(graph, decoded, model)
     for value, name in ((tokens, "tokens"), (log_probs, "log_probs"), (lengths, "lengths")):
         graph.rename(value, name)
     about = {
@@ -94,8 +95,11 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
         "src_limit": str(longest_source(saved.config)),
         "tgt_limit": str(_rows(saved.config)),
     }
+    inputs = {"src": ("INT64", "B S"), "src_lengths": ("INT64", "B"), "limits": ("INT64", "B")}
+    if isinstance(model, CtcModel):
+        inputs["blank_penalty"] = ("FLOAT", "")
     return graph.serialized(
-        {"src": ("INT64", "B S"), "src_lengths": ("INT64", "B"), "limits": ("INT64", "B")},
+        inputs,
         {"tokens": ("INT64", "B T"), "log_probs": ("FLOAT", "B T"), "lengths": ("INT64", "B")},
         about,
     )
@@ -123,20 +127,25 @@ def _placed(graph: Graph, embedder: Embedder, x: Value, width: Value) -> Value:
     return graph.op("Add", x, graph.op("Slice", table, graph.ints(0), graph.op("Reshape", width, graph.ints(1))))
 
 
-def _best(graph: Graph, decoded: Value, weight: Tensor, says_end: bool) -> tuple[Value, Value]:
+def _best(graph: Graph, decoded: Value, model: ParallelModel) -> tuple[Value, Value]:
     """The most probable token of each position, of equals the first one, and its log p.
 
     ONNX Runtime looks for the place of a maximum one number after the other, but for maxima many at a time: so the best
     of some √V blocks of the vocabulary, which block has it, and where in that block it stands.
     """
+    weight = model.head.weight
     blocks = max(1, round(math.sqrt(len(weight))))
     block = math.ceil(len(weight) / blocks)
     filled = weight.new_zeros(blocks * block, weight.shape[1])
     filled[: len(weight)] = weight
     bias = output_bias(len(weight), len(filled))
-    if not says_end:
+    if not isinstance(model, CanvasModel):
         bias[SPECIAL.eos] = NEVER
-    logits = graph.matrix(decoded, filled, bias, "head")
+    shift = graph.constant(as_array(bias))
+    if isinstance(model, CtcModel):
+        is_blank = graph.constant((np.arange(len(filled)) == model.blank).astype(np.float32))
+        shift = graph.op("Sub", shift, graph.op("Mul", is_blank, "blank_penalty"))
+    logits = graph.product(decoded, filled, shift, "head")
     # [N, V], and [N, blocks, block]: each node has its cost, and few axes make it smaller.
     grouped = graph.op("Reshape", logits, graph.ints(-1, blocks, block))
     bests = graph.op("ReduceMax", grouped, graph.ints(2), keepdims=0)

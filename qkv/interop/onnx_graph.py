@@ -69,6 +69,10 @@ class Graph:
     def matrix(self, x: Value, weight: Tensor, bias: Tensor | None, key: object) -> Value:
         """x W^T + b. `key` names the matrix: the same one is stored once."""
         shift = "" if bias is None else self.once(("bias", key), lambda: self.constant(as_array(bias)))
+        return self.product(x, weight, shift, key)
+
+    def product(self, x: Value, weight: Tensor, shift: Value, key: object) -> Value:
+        """The same with a b that the graph has computed, or with none ("")."""
         if self.int8:
             return self._int8_matrix(x, weight, shift, key)
         product = self.op("MatMul", x, self.once(("matrix", key), lambda: self.constant(as_array(weight.T))))

@@ -29,7 +29,7 @@ class Wanted:
     way: WayName = "lookahead"
     """How a way through a graph is found."""
     blank_penalty: float = 0.0
-    """Taken from log p of the blank at every position."""
+    """Taken from the logit of the blank at every position."""
 
     @property
     def plain(self) -> bool:
@@ -61,6 +61,8 @@ class Generator:
     """How many tokens of each position it wants to know."""
     ask: int | None = None
     """A token whose log p it wants to know at each position."""
+    penalty = 0.0
+    """Taken from the logit of that token."""
 
     tries_lengths = False
     """Whether a beam of lengths means something to it."""

@@ -60,8 +60,10 @@ def refine(
     watch: Watch,
     top: int = 1,
     ask: int | None = None,
+    penalty: float = 0.0,
 ) -> Pass:
-    """Fill canvases of these lengths [R]; `never` are tokens that do not come out.
+    """Fill canvases of these lengths [R]; `never` are tokens that do not come out; `penalty` is taken from the logit of
+    the token `ask`.
 
     After pass t of T, ⌊L (T - t) / T⌋ tokens of a canvas of L, those with the lowest log p, are open again. A token
     that is not opened keeps its score. Stops when nothing is to be opened any more.
@@ -70,7 +72,7 @@ def refine(
     keep = canvas != SPECIAL.pad
     tokens, scores = canvas, torch.zeros(canvas.shape, device=canvas.device)
     for number in range(1, passes + 1):
-        guess = look(model, source, canvas, never, top, ask)
+        guess = look(model, source, canvas, never, top, ask, penalty)
         fresh = canvas == SPECIAL.mask
         tokens = torch.where(fresh, guess.tokens[..., 0], tokens)
         scores = torch.where(fresh, guess.log_probs[..., 0], scores)
@@ -84,14 +86,20 @@ def refine(
 
 
 def look(
-    model: ParallelModel, source: Source, canvas: Tensor, never: tuple[int, ...], top: int, ask: int | None
+    model: ParallelModel,
+    source: Source,
+    canvas: Tensor,
+    never: tuple[int, ...],
+    top: int,
+    ask: int | None,
+    penalty: float,
 ) -> Guess:
     """One pass of the model; the head sees some positions at a time."""
     keep = canvas != SPECIAL.pad
     whole = bool(keep.all())
     decoded = model.fill(canvas, source)
     rows = decoded.flatten(0, 1) if whole else decoded[keep]
-    found = [_best(model.head.logits(part, never), top, ask) for part in rows.split(ROWS)]
+    found = [_best(model.head.logits(part, never), top, ask, penalty) for part in rows.split(ROWS)]
     tokens, best, asked = found[0] if len(found) == 1 else (torch.cat(parts) for parts in zip(*found, strict=True))
     if bool(best.isnan().any()):
         raise not_a_number()
@@ -106,10 +114,12 @@ def look(
     return Guess(placed(tokens, SPECIAL.pad), placed(best, 0), decoded, chosen)
 
 
-def _best(logits: Tensor, top: int, ask: int | None) -> tuple[Tensor, Tensor, Tensor]:
+def _best(logits: Tensor, top: int, ask: int | None, penalty: float) -> tuple[Tensor, Tensor, Tensor]:
     """The `top` best tokens of each row and log p of them [N, top], of equals the lowest token if one is wanted; and
     log p of the token `ask` [N], or of the best.
     """
+    if ask is not None and penalty:
+        logits[:, ask] -= penalty
     if top == 1:
         labels, log_probs, asked = best_label(logits, ask)
         return labels[:, None], log_probs[:, None], log_probs if asked is None else asked

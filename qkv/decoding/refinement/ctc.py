@@ -21,9 +21,7 @@ FAINT = math.log(1e-3)
 
 
 class CtcGenerator(Generator):
-    """The score is log p of the best path; with a beam, of all paths to the output that the beam saw. A penalty for the
-    blank counts in it.
-    """
+    """The score is log p of the best path; with a beam, of all paths to the output that the beam saw."""
 
     keeps_prefixes = True
     has_blanks = True
@@ -32,8 +30,8 @@ class CtcGenerator(Generator):
         self.model = model
         self.wanted = wanted
         self.ask = model.blank
-        self.as_it_is = wanted.plain and wanted.blank_penalty == 0.0
-        self.top = max(1 if self.as_it_is else CANDIDATES, 1 if wanted.beam == 1 else wanted.beam + 1)
+        self.penalty = wanted.blank_penalty
+        self.top = max(1 if wanted.plain else CANDIDATES, 1 if wanted.beam == 1 else wanted.beam + 1)
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
@@ -48,12 +46,9 @@ class CtcGenerator(Generator):
             return [cut(list(prefix), [], score, limits) for prefix, score in found]
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
-        if not self.as_it_is:
+        if not self.wanted.plain:
             steps = self._steps(filled, row, length)
-            if self.wanted.blank_penalty:
-                tokens = [max(step, key=step.__getitem__) for step in steps]
-            if not self.wanted.plain:
-                tokens = path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
+            tokens = path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
             scores = [step[token] for step, token in zip(steps, tokens, strict=True)]
         return [collapsed(tokens, scores, blank, limits)]
 
@@ -62,7 +57,7 @@ class CtcGenerator(Generator):
         guess = filled.guess
         assert guess.chosen is not None
         each = zip(guess.tokens[row, :length].tolist(), guess.log_probs[row, :length].tolist(), strict=True)
-        blanks: list[float] = (guess.chosen[row, :length] - self.wanted.blank_penalty).tolist()
+        blanks: list[float] = guess.chosen[row, :length].tolist()
         return [
             {**dict(zip(tokens, values, strict=True)), self.model.blank: blank}
             for (tokens, values), blank in zip(each, blanks, strict=True)

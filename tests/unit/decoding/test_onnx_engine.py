@@ -101,6 +101,17 @@ def test_limits_cut_as_ours_do(engines: Callable[..., Pair]) -> None:
             assert max(len(own[0].tokens) for own in theirs) == search.max_length
 
 
+@pytest.mark.parametrize("penalty", [-20.0, 20.0])
+def test_a_penalty_for_the_blank_counts_as_in_ours(engines: Callable[..., Pair], penalty: float) -> None:
+    ours, theirs = engines(decoder="ctc")
+    given = random_sources(40)
+    usual, asked = (request(len(given), RefineConfig(passes=1, blank_penalty=own)) for own in (0.0, penalty))
+    assert_same(ours.decode(given, asked), theirs.decode(given, asked))
+    lengths = [sum(len(best.tokens) for best, *_ in theirs.decode(given, each)) for each in (usual, asked)]
+    assert (lengths[1] > lengths[0]) == (penalty > 0)
+    assert lengths[1] != lengths[0]
+
+
 def test_int8_is_close() -> None:
     ours, theirs = both(decided_model(decoder={"kind": "ctc"}, d_model=64, d_ff=128), int8=True)
     sources = random_sources(100)
@@ -129,7 +140,7 @@ def test_threads_do_not_disturb_each_other(engines: Callable[..., Pair]) -> None
         ({"search": RefineConfig(passes=2)}, "ctc", "it takes one pass: search.passes=1"),
         ({"search": RefineConfig(length_factor=1.1)}, "nat", "it takes no length or length_factor"),
         ({"search": RefineConfig(length=5)}, "ctc", "it takes no length or length_factor"),
-        ({"search": RefineConfig(blank_penalty=1)}, "ctc", "it has no search.blank_penalty"),
+        ({"search": RefineConfig(blank_penalty=1)}, "nat", "a model of the kind nat has no search.blank_penalty"),
         ({"search": RefineConfig(length_beam=2)}, "nat", "it tries one length: search.length_beam=1"),
         ({"search": RefineConfig(beam=2)}, "ctc", "it has no beam: search.beam=1"),
         ({"nbest": 2}, "ctc", "one pass gives one output, not 2"),

@@ -172,14 +172,14 @@ def test_the_beam_of_ctc_gives_the_best_outputs() -> None:
 
 
 @pytest.mark.parametrize("penalty", [-9.0, 0.0, 0.3, 9.0])
-def test_a_penalty_for_the_blank_is_taken_from_its_log_p_everywhere(penalty: float) -> None:
+def test_a_penalty_for_the_blank_is_taken_from_its_logit_everywhere(penalty: float) -> None:
     model = parallel_model({"kind": "ctc", "upsample": 3}, seed=2)
     src = torch.tensor([[7, 8, 9, 5, SPECIAL.eos]])
     read = model.read(src, torch.ones_like(src, dtype=torch.bool))
     canvas = open_canvas(model.canvas_lengths(read.lengths))
-    log_probs = model.head.log_probs(model.fill(canvas, read), (*NEVER_OUTPUT, SPECIAL.eos))[0]
-    log_probs[:, model.blank] -= penalty
-    best, path = log_probs.max(dim=1)
+    logits = model.head.logits(model.fill(canvas, read), (*NEVER_OUTPUT, SPECIAL.eos))[0]
+    logits[:, model.blank] -= penalty
+    best, path = logits.log_softmax(dim=1).max(dim=1)
     (found,) = decode(model, [[7, 8, 9, 5]], blank_penalty=penalty)[0]
     assert found.tokens == collapse(path.tolist(), model.blank)
     assert found.score == pytest.approx(float(best.detach().sum()), abs=1e-5)
