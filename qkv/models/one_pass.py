@@ -1,9 +1,9 @@
-"""A model that fills canvases, without gradients: the same model, with stacks whose weights are fused, bound as plain
-tensors and laid by columns. For one short text, calling an operation takes as long as computing it.
+"""A model that fills canvases or reads outputs, without gradients: the same model, with stacks whose weights are fused,
+bound as plain tensors and laid by columns. For one short text, calling an operation takes as long as computing it.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -14,13 +14,15 @@ from qkv.models.decoder import Decoder, DecoderLayer
 from qkv.models.encoder import Encoder, EncoderLayer
 from qkv.models.head import LinearHead
 from qkv.models.inference_layers import InferenceDecoderLayer, MemoryProjections
-from qkv.models.parallel import ParallelModel
+from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.base import Depth, Layers
-from qkv.models.wide_attention import Across, Around, hiding, is_plain
+from qkv.models.wide_attention import Across, Around, hiding, is_plain, unseen
 from qkv.models.wide_encoder import InferenceEncoder
 
+Model = TypeVar("Model", bound=Seq2Seq)
 
-def for_one_pass(model: ParallelModel) -> ParallelModel:
+
+def for_one_pass(model: Model) -> Model:
     """A copy, as the weights are now, that reads and fills the same and faster; it cannot be trained."""
     laid = laid_by_columns(model)
     laid.encoder, laid.decoder = OnePassEncoder(laid.encoder), OnePassDecoder(laid.decoder)
@@ -42,7 +44,7 @@ class OnePassEncoder(Encoder):
 
 
 class OnePassDecoder(Decoder):
-    """The fast twin of a decoder whose positions all see each other."""
+    """The fast twin of a decoder."""
 
     def __init__(self, decoder: Decoder) -> None:
         layers = [cast(DecoderLayer, layer) for layer in decoder.layers]
@@ -58,7 +60,9 @@ class OnePassDecoder(Decoder):
 
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
         memories = self.project(self.wiring.memories(memory)).unbind(0)
-        hidden, padding = hiding(view.keep, x), hiding(self.wiring.look(cross_view).keep, x)
+        # A mask of its own: not all positions see each other.
+        hidden = hiding(view.keep, x) if view.predicate is None else unseen(cast(Tensor, view.mask), x)
+        padding = hiding(self.wiring.look(cross_view).keep, x)
         layers = _OnePassLayers(self.fast, view, hidden, memories, padding)
         return self.run(x.flatten(0, 1) if self.in_rows else x, layers, view).view(x.shape)
 
@@ -82,7 +86,7 @@ class _OnePassLayers(Layers):
         """Keys and values of the source for each layer, [2, B, KV heads, S, E]."""
         self.padding = padding
         """Of the source."""
-        self.length = len(view.q_pos)
+        self.length = view.q_pos.shape[-1]
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         layer = self.layers[number]
@@ -94,5 +98,5 @@ class _OnePassLayers(Layers):
 
     def _around(self, layer: InferenceDecoderLayer) -> Sublayer:
         if is_plain(layer.attention):
-            return Around(layer.attention, self.length, self.hidden)
+            return Around(layer.attention, self.length, self.hidden, self.view.q_told)
         return lambda h: layer.attention(h, self.view)

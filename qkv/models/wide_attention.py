@@ -19,24 +19,32 @@ def hiding(keep: Tensor | None, like: Tensor) -> Tensor | None:
     """[B, 1, 1, K], 0 for a key of `keep` [B, K] and -inf for none, as PyTorch's kernel adds it; None: all are seen."""
     if keep is None or bool(keep.all()):
         return None
-    return like.new_zeros(len(keep), 1, 1, keep.shape[1]).masked_fill_(~keep[:, None, None], -torch.inf)
+    return unseen(keep[:, None, None], like)
+
+
+def unseen(mask: Tensor, like: Tensor) -> Tensor:
+    """The same for any mask [B, 1, Q, K], in which True is what may be seen."""
+    return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
 
 
 class Around:
-    """Plain self-attention of `length` positions, given as rows [B length, D] or as [B, length, D]."""
+    """Plain self-attention of `length` positions, given as rows [B length, D] or as [B, length, D].
 
-    def __init__(self, attention: ForInference, length: int, hidden: Tensor | None) -> None:
+    `pos` [length] or [B, length] is where they stand.
+    """
+
+    def __init__(self, attention: ForInference, length: int, hidden: Tensor | None, pos: Tensor) -> None:
         assert isinstance(attention, InferenceAttention)
         self.attention = attention
         self.shape = (-1, length, 3, attention.num_heads, attention.head_width)
         self.hidden = hidden
+        self.pos = pos
 
     def __call__(self, x: Tensor) -> Tensor:
         attention = self.attention
         queries, keys, values = attention.query_key_value(x).view(self.shape).transpose(1, 3).unbind(2)
         if attention.turns:
-            pos = torch.arange(self.shape[1], device=x.device)
-            queries, keys = (attention.positions.rotate(part, pos) for part in (queries, keys))
+            queries, keys = (attention.positions.rotate(part, self.pos) for part in (queries, keys))
         context = F.scaled_dot_product_attention(queries, keys, values, self.hidden)
         return attention.output(context.transpose(1, 2).reshape(x.shape))
 

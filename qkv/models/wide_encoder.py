@@ -30,16 +30,16 @@ class InferenceEncoder:
         """Embedded source [B, S, D] to memory [B, S, W]; positions are not drawn, and there is no predicate."""
         if not self._plain:
             return self.stack.wiring.read(self.stack, x, EncoderLayers(self.layers, view), view)
-        memory: Tensor = self.stack.final(through_layers(self.layers, x, view.keep))
+        memory: Tensor = self.stack.final(through_layers(self.layers, x, view))
         return memory
 
 
-def through_layers(layers: Sequence[InferenceEncoderLayer], x: Tensor, keep: Tensor | None) -> Tensor:
-    """[B, S, D] through layers that are all plain; `keep` [B, S] says what may be seen."""
-    hidden, length = hiding(keep, x), x.shape[1]
+def through_layers(layers: Sequence[InferenceEncoderLayer], x: Tensor, view: View) -> Tensor:
+    """[B, S, D] through layers that are all plain; there is no predicate."""
+    hidden, length = hiding(view.keep, x), x.shape[1]
     # A product of rows is a little faster than one of rows in batches.
     rows = x.flatten(0, 1)
     for layer in layers:
-        rows = layer.attention_residual(rows, Around(layer.attention, length, hidden))
+        rows = layer.attention_residual(rows, Around(layer.attention, length, hidden, view.q_told))
         rows = layer.feed_forward_residual(rows, layer.feed_forward)
     return rows.view(x.shape)

@@ -11,6 +11,7 @@ from qkv.decoding.drafters.base import BlockLength, Checked, Drafter, DrafterCon
 from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.errors import UsageError
 from qkv.functional.ctc import collapse
+from qkv.layers.view import View
 from qkv.models.columns import by_columns, laid_by_columns, lay_projections
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
@@ -83,8 +84,10 @@ class SourceDrafter:
         self.weight = by_columns(torch.cat([weight, head.blank]).detach())
 
     def begin(self, sources: DraftSources) -> Drafts:
-        head = self.head
-        vectors = head.final(through_layers(self.layers, head.opened(sources.memory), head.kept(sources.src_keep)))
+        head, opened = self.head, self.head.opened(sources.memory)
+        pos = torch.arange(opened.shape[1], device=opened.device)
+        view = View(pos, pos, keep=head.kept(sources.src_keep))
+        vectors = head.final(through_layers(self.layers, opened, view))
         # PyTorch's own argmax reads one number at a time.
         paths = F.linear(vectors, self.weight).cpu().numpy().argmax(axis=-1).tolist()
         lengths = sources.src_keep.sum(dim=1).tolist()

@@ -15,6 +15,7 @@ from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
 from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
+from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 
@@ -23,7 +24,7 @@ class Rescorer:
     """Outputs compete by log p(Y | X) / penalty(|Y|) of `model`, as in its own beam search."""
 
     def __init__(self, model: Seq2Seq) -> None:
-        self.model = model
+        self.model = for_one_pass(model)
         self.penalty = BeamConfig().length_penalty
 
     @property
