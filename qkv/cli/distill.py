@@ -33,7 +33,7 @@ def distill(
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
     from qkv.config import load_config
-    from qkv.decoding.distill import as_recipe, distill, prepare_files, prepare_recipe
+    from qkv.decoding.distill import as_recipe, at_work_on, distill, prepare_files, prepare_recipe
     from qkv.decoding.settings import translation_config, with_beam
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
@@ -50,13 +50,15 @@ def distill(
     config = translation_config(with_beam(others, beam, teacher), teacher)
     translator = config.translator([teacher, *(voters or [])], engine, workers or "auto")
     reporter = default_reporter(quiet=2.0)
+    recipe = None if data is None else load_config(Recipe, data, of_recipe)
     try:
-        if data is not None:
-            prepare_recipe(load_config(Recipe, data, of_recipe).data, translator, out, reporter)
-        else:
-            assert src is not None
-            prepare_files(src, tgt, out)
-        distill(translator, out, closest, reporter, restart)
+        with at_work_on(out):
+            if recipe is not None:
+                prepare_recipe(recipe.data, translator, out, reporter)
+            else:
+                assert src is not None
+                prepare_files(src, tgt, out)
+            distill(translator, out, closest, reporter, restart)
     finally:
         reporter.close()
     print(as_recipe(out))

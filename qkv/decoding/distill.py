@@ -11,6 +11,8 @@ OUT/prepared             while the work goes on: the data before it is translate
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.texts import survey
 from qkv.decoding.closest import closest_to
+from qkv.decoding.job import locked
 from qkv.decoding.line_work import LineWork, read_sources
 from qkv.decoding.output import plain
 from qkv.decoding.texts import Wishes
@@ -30,7 +33,9 @@ from qkv.progress import Reporter
 
 WHAT = "distilled data"
 SRC, TGT, REF, DEV_SRC, DEV_TGT = "train.src", "train.tgt", "train.ref", "dev.src", "dev.tgt"
-PREPARED, STORES = "prepared", "stores"
+PREPARED, STORES, LOCK = "prepared", "stores", "lock"
+MOVED = (SRC, REF, DEV_SRC, DEV_TGT)
+"""First written to OUT/prepared."""
 OURS = {SRC, TGT, REF, DEV_SRC, DEV_TGT, PREPARED, MANIFEST, MANIFEST + ".tmp", f"{TGT}.part", f"{TGT}.journal"}
 """All that there may be in OUT."""
 
@@ -39,7 +44,7 @@ def prepare_recipe(data: DataConfig, translator: Translator, out: Path, reporter
     """The pairs that training would take, by the teacher's tokenizers; and the pairs that the recipe holds out."""
     if len({corpus.weight for corpus in data.train}) > 1:
         raise UsageError("data.train has corpora of different weight, which one file cannot keep: distil one at a time")
-    prepared = _prepared(out)
+    prepared = out / PREPARED
     parts = data_parts(data, reporter.counting("Reading"))
     wanted = {name: part for name, part in parts.items() if name == "train" or data.holdout is not None}
     stores = prepare_data(
@@ -54,14 +59,14 @@ def prepare_recipe(data: DataConfig, translator: Translator, out: Path, reporter
 
 def prepare_files(src: Path, tgt: Path | None, out: Path) -> None:
     """Every line of a file, and the targets that belong to them, if there are any."""
-    prepared = _prepared(out)
     names = (SRC,) if tgt is None else (SRC, REF)
-    if not write_aligned(read_aligned(src, tgt), tuple(prepared / name for name in names)):
+    if not write_aligned(read_aligned(src, tgt), tuple(out / PREPARED / name for name in names)):
         raise DataError(f"{src}: is empty; give a file with at least one text")
 
 
-def _prepared(out: Path) -> Path:
-    """The folder for what is prepared, in an `out` that is new or was begun by this program."""
+@contextmanager
+def at_work_on(out: Path) -> Iterator[None]:
+    """Have `out`, which is new or was begun by this program, for this process alone."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: is not a folder; choose another name")
     others = sorted(path.name for path in out.iterdir() if path.name not in OURS) if out.exists() else []
@@ -71,11 +76,15 @@ def _prepared(out: Path) -> Path:
         (out / PREPARED).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise QkvError(f"{out}: cannot be written ({error.strerror})") from error
-    return out / PREPARED
+    with locked(out / PREPARED / LOCK):
+        for name in MOVED:  # of an attempt that was refused
+            (out / PREPARED / name).unlink(missing_ok=True)
+        yield
 
 
 def distill(translator: Translator, out: Path, closest: int | None, reporter: Reporter, restart: bool = False) -> None:
-    """Translate what is prepared in `out`. Stopped at any time, it goes on when it is called again in the same way.
+    """Translate what is prepared in `out`, which this process is `at_work_on`. Stopped at any time, it goes on when it
+    is called again in the same way.
 
     `closest`: of so many outputs of the teacher take the one that is most like the target.
     """
@@ -92,7 +101,7 @@ def distill(translator: Translator, out: Path, closest: int | None, reporter: Re
         reporter.say(f"{out}: is complete already")
     else:
         (out / MANIFEST).unlink(missing_ok=True)
-        for name in (SRC, REF, DEV_SRC, DEV_TGT):
+        for name in MOVED:
             if (prepared / name).exists():
                 (prepared / name).replace(out / name)
             else:  # of a job with other data, which is given up
@@ -108,6 +117,7 @@ def _require_same(about: dict[str, Any], out: Path) -> None:
     """What is there must be what would be made."""
     there = verify_folder(out)
     if differs := [key for key in about if there.get(key) != about[key]]:
+        shutil.rmtree(out / PREPARED)
         raise UsageError(
             f"{out}: holds data with another {' and another '.join(differs)}; choose a new folder, or give --restart"
         )

@@ -109,7 +109,7 @@ def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> I
     output = Path(os.path.realpath(output))
     if output.exists() and not output.is_file():
         raise UsageError(f"{output}: is not a file; choose another name for the output")
-    with _locked(output.with_name(output.name + ".journal")) as journal:
+    with locked(output.with_name(output.name + ".journal")) as journal:
         if restart:
             _cut(journal, 0)
         job = Job(output, journal, identity)
@@ -120,20 +120,20 @@ def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> I
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """Open the journal for this process alone. The lock goes with the process, however it ends."""
+def locked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for this process alone. The lock goes with the process, however it ends."""
     while True:
         with _told(path):
-            journal = path.open("a+b", buffering=0)
-        with journal:
+            file = path.open("a+b", buffering=0)
+        with file:
             try:
-                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(f"{path}: another process is at work on this job; wait for it") from None
-            if not _is_still(path, journal):
+            if not _is_still(path, file):
                 continue  # the process that had the lock has finished the job and removed the file
-            journal.seek(0)
-            yield journal
+            file.seek(0)
+            yield file
             return
 
 

@@ -84,7 +84,8 @@ class LineWork:
         return {
             **{name: file.sha256 for name, file in read.items()},
             "model": translator.seals,
-            "search": translator.search.model_dump(mode="json"),
+            # Which model rescores, "model" says: not by its path, which may be another one tomorrow.
+            "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
             "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],

@@ -19,7 +19,7 @@ from qkv.decoding.refinement.nat import MaskPredictGenerator, whole
 from qkv.decoding.search import Limits, SearchConfig
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import verify_folder
-from qkv.interop.onnx import GRAPH, WHAT
+from qkv.interop.onnx import FORMAT, GRAPH, WHAT
 from qkv.kernels.threads import cores
 from qkv.text.special import SPECIAL
 
@@ -84,6 +84,8 @@ class OnnxEngine:
         self.parallel = threads or cores()
         self._session = _open(graph)
         about = self._session.get_modelmeta().custom_metadata_map
+        if about.get("format") != FORMAT:
+            raise UsageError("the ONNX graph was exported by another version of qkv; export the model again")
         self.kind = about["kind"]
         self.src_limit: int | None = int(about["src_limit"])
         self.tgt_limit = int(about["tgt_limit"])

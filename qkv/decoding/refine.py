@@ -37,16 +37,16 @@ class RefineConfig(SearchConfig):
     """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
     most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
     lookahead."""
-    blank_penalty: float = 0.0
+    blank_penalty: float = Field(default=0.0, ge=-100, le=100)
     """Taken from the logit of the blank of the decoder ctc; more than 0: longer outputs, for a model that says too
     little."""
     rescore: Path | None = None
     """Folder of an autoregressive model with the same vocabulary, or of its run: it chooses among the outputs that
     length_beam or beam gives."""
-    length_factor: float = Field(default=1.0, gt=0)
+    length_factor: float = Field(default=1.0, gt=0, le=100)
     """Outputs are so many times as long as the model would make them."""
     length: int | None = Field(default=None, ge=1)
-    """Every output has exactly so many tokens."""
+    """Every output has exactly so many tokens, whatever other limits say."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RefineConfig":
@@ -63,6 +63,10 @@ class RefineConfig(SearchConfig):
         if self.no_repeat_ngram:
             raise ValueError("refine chooses all tokens at once, so no_repeat_ngram has no effect; leave it out")
         return self
+
+    @property
+    def exact_length(self) -> int | None:
+        return self.length
 
     @property
     def outputs(self) -> int:
@@ -93,6 +97,7 @@ class RefineConfig(SearchConfig):
         )
         generator = generator_for(model, wanted)
         self._refuse(model, task, generator)
+        limits = task.limits if self.length is None else [Limits(self.length)] * len(task.limits)
 
         def after_pass(done: Pass) -> None:
             watch(done)
@@ -100,13 +105,13 @@ class RefineConfig(SearchConfig):
 
         with torch.inference_mode():
             source = model.read(task.src, task.src_keep)
-            lengths = generator.lengths(source, task.limits)
+            lengths = generator.lengths(source, limits)
             rows, passes = source.repeated(lengths.shape[1]), self.passes or generator.passes
             asked = generator.top, generator.ask, generator.penalty
             filled = refine(model, rows, lengths.flatten(), passes, generator.never, after_pass, *asked)
         found = [
-            self._best(generator, filled, sentence, own, limits)
-            for sentence, (own, limits) in enumerate(zip(lengths.tolist(), task.limits, strict=True))
+            self._best(generator, filled, sentence, own, most)
+            for sentence, (own, most) in enumerate(zip(lengths.tolist(), limits, strict=True))
         ]
         if rescorer is not None:
             found = rescorer.ranked(task, found)

@@ -121,6 +121,11 @@ class SearchConfig(Config):
         return Limits(most, min(fewest, most))
 
     @property
+    def exact_length(self) -> int | None:
+        """The number of tokens that every output has, if one was given."""
+        return None
+
+    @property
     def rows(self) -> int:
         """How many hypotheses of a sentence are carried on at once, which is what it takes of a batch."""
         return 1

@@ -76,6 +76,11 @@ def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = N
     if size is None:
         return [*overrides]
     kind = _search_kind(overrides, model)
+    if kind == "refine":
+        raise UsageError(
+            f"--beam {size}: a model that writes all at once has no such beam; use search.beam={size} for ctc, "
+            f"search.length_beam={size} for nat and mask_predict"
+        )
     if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
         raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")
     return [*overrides, f"search.size={size}"]

@@ -17,7 +17,7 @@ class SteppedSearch(SearchConfig):
     said before the window, and must be at its end. The scores stay those of the model.
     """
 
-    length_factor: float = Field(default=1.0, gt=0)
+    length_factor: float = Field(default=1.0, gt=0, le=100)
     """Outputs are so many times as long as the search would make them: it is asked for that length first."""
     length: int | None = Field(default=None, ge=1)
     """Every output has exactly so many tokens."""
@@ -29,6 +29,10 @@ class SteppedSearch(SearchConfig):
         if self.length is not None and self.length_factor != 1.0:
             raise ValueError("length says how long an output is; leave out length_factor")
         return self
+
+    @property
+    def exact_length(self) -> int | None:
+        return self.length
 
     @property
     def wants_length(self) -> bool:

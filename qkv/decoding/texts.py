@@ -150,6 +150,11 @@ class TextDecoder:
                 f"a text of {tokens:,} tokens is translated in parts, so it cannot take required words; shorten it, or "
                 "raise max_src_tokens"
             )
+        if self.search.exact_length is not None and len(split.parts) > 1:
+            raise UsageError(
+                f"a text of {tokens:,} tokens is translated in parts, so it cannot have a given length; use "
+                "search.length_factor, or raise max_src_tokens"
+            )
         return split
 
     def decode(

@@ -30,6 +30,8 @@ from qkv.models.seq2seq import Embedder
 from qkv.text.special import SPECIAL
 
 WHAT = "onnx"
+FORMAT = "2"
+"""Of the graph's inputs and outputs; an engine runs graphs of its own format only."""
 """What the manifest of an export says."""
 GRAPH = "model.onnx"
 QUANTIZATIONS = ("int8", "float32")
@@ -90,6 +92,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     for value, name in ((tokens, "tokens"), (log_probs, "log_probs"), (lengths, "lengths")):
         graph.rename(value, name)
     about = {
+        "format": FORMAT,
         "kind": model.kind,
         "last_id": str(len(model.head.weight) - 1),
         "src_limit": str(longest_source(saved.config)),
@@ -122,8 +125,7 @@ def _placed(graph: Graph, embedder: Embedder, x: Value, width: Value) -> Value:
         table = graph.weight(positions.weight)
     else:
         d_model = embedder.tokens.weight.shape[1]
-        # One more, for canvases that float32 makes longer than they should be.
-        table = graph.once("positions", lambda: graph.constant(as_array(sinusoidal(torch.arange(ROWS + 1), d_model))))
+        table = graph.once("positions", lambda: graph.constant(as_array(sinusoidal(torch.arange(ROWS), d_model))))
     return graph.op("Add", x, graph.op("Slice", table, graph.ints(0), graph.op("Reshape", width, graph.ints(1))))
 
 

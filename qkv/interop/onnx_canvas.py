@@ -43,8 +43,8 @@ def _stretched(graph: Graph, model: StretchedModel, read: Read) -> Value:
 
 
 def _times(graph: Graph, lengths: Value, factor: float) -> Value:
-    """⌈factor lengths⌉ in float32, as `torch.ceil(lengths * factor)` computes it."""
-    product = graph.op("Mul", graph.cast(lengths, "FLOAT"), graph.constant(np.array([factor], dtype=np.float32)))
+    """⌈factor lengths⌉ in double precision, as `StretchedModel` computes it."""
+    product = graph.op("Mul", graph.cast(lengths, "DOUBLE"), graph.constant(np.array([factor], dtype=np.float64)))
     return graph.cast(graph.op("Ceil", product), "INT64")
 
 

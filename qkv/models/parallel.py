@@ -1,6 +1,7 @@
 """The same stacks without a causal mask: every position of the output is filled in one pass."""
 
 from collections.abc import Callable
+from math import ceil
 from typing import NamedTuple
 
 import torch
@@ -31,9 +32,6 @@ class Source(NamedTuple):
     def repeated(self, times: int) -> "Source":
         """Each source so many times, one after the other."""
         return self if times == 1 else Source(*(part.repeat_interleave(times, 0) for part in self))
-
-    def detached(self) -> "Source":
-        return Source(self.src, self.keep, self.memory.detach())
 
 
 class Opening(nn.Module):
@@ -108,6 +106,11 @@ class ParallelModel(Seq2Seq):
         raise QkvError(f"a model of kind {self.kind} has no next token: it fills a canvas (read and fill)")
 
 
+def stretched(src_length: int, factor: float, extra: int = 0) -> int:
+    """Positions of a canvas; never below 1."""
+    return max(1, ceil(factor * src_length) + extra)
+
+
 class StretchedModel(ParallelModel):
     """Its canvas is as long as the source says: ceil(factor |X|) + extra positions, END of the source counted."""
 
@@ -120,11 +123,16 @@ class StretchedModel(ParallelModel):
     def src_limit(self) -> int | None:
         """Its canvas must fit, too."""
         reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
-        return reads if reads is None or writes is None else min(reads, int((writes - self.extra) / self.factor))
+        if reads is None or writes is None:
+            return reads
+        return max((length for length in range(1, reads + 1) if self._canvas(length) <= writes), default=1)
+
+    def _canvas(self, src_length: int) -> int:
+        return stretched(src_length, self.factor, self.extra)
 
     def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
-        """For sources of these lengths [B]; never below 1."""
-        return torch.ceil(src_lengths * self.factor).long().clamp(min=1 - self.extra) + self.extra
+        """For sources of these lengths [B]: `stretched`, in double precision as there."""
+        return torch.ceil(src_lengths.double() * self.factor).long().clamp(min=1 - self.extra) + self.extra
 
 
 def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:

@@ -12,8 +12,10 @@ import pytest
 from qkv.config import load_config
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.closest import sentence_bleu
+from qkv.decoding.distill import at_work_on, distill, prepare_files
 from qkv.decoding.translator import Translator
 from qkv.files import MANIFEST, read_manifest, verify_folder
+from qkv.progress import SilentReporter
 from qkv.training.recipe import Recipe
 from tests.support.commands import TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks
@@ -146,6 +148,34 @@ def test_a_recipe_gives_what_training_would_take(teacher: Path, scratch: Path, f
     found = quiet(forks.qkv("distill", teacher, *SETTINGS, "--data", recipe, *own, "--out", scratch / "own"))
     assert "dev:" not in found
     assert len(texts(scratch / "own" / "train.tgt")) == 42
+
+
+def test_nothing_is_left_of_an_attempt_that_was_refused(
+    straight: Path, teacher: Path, lines: Path, targets: Path, scratch: Path, forks: Forks
+) -> None:
+    few, out = written(scratch / "few", lines.read_bytes()[:200].rpartition(b"\n")[0] + b"\n"), scratch / "out"
+    assert "has only" in refused(
+        forks.qkv("distill", teacher, *SETTINGS, "--src", lines, "--tgt", few, "--out", out), 1
+    )
+    # The targets that were read before the complaint are not those of the next attempt.
+    again = forks.qkv("distill", teacher, *SETTINGS, "--src", lines, "--closest", "2", "--out", out)
+    assert "the targets are needed" in refused(again, 2)
+    quiet(forks.qkv("distill", teacher, *SETTINGS, "--src", lines, "--out", out))
+    other = forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--tgt", few, "--out", out)
+    assert "another input" in refused(other, 2)
+    quiet(forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--out", out, "--restart"))
+    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "train.src", "train.tgt"]
+
+
+def test_two_at_a_time_do_not_disturb_each_other(teacher: Path, lines: Path, scratch: Path, forks: Forks) -> None:
+    few, out = written(scratch / "few", lines.read_bytes()[:200].rpartition(b"\n")[0] + b"\n"), scratch / "out"
+    with at_work_on(out):
+        prepare_files(lines, None, out)
+        second = forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--out", out)
+        assert "another process is at work" in refused(second, 2)
+        distill(Translator(teacher, "torch", SEARCH), out, None, SilentReporter())
+    assert texts(out / "train.src") == texts(lines)
+    assert len(texts(out / "train.tgt")) == len(texts(lines))
 
 
 def test_what_is_refused(straight: Path, teacher: Path, lines: Path, scratch: Path, forks: Forks) -> None:

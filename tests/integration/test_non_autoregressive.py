@@ -77,6 +77,9 @@ def test_another_model_chooses_among_several_lengths(runs: Path, forks: Forks, d
     sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "accuracy")
     assert "exact match" in quiet(forks.qkv("compare", by_itself, runs / "mask", *search, *sides))
     assert "exact match" in quiet(forks.qkv("evaluate", runs / "mask", *search, *sides))
+    # The manifest knows the other model by its seal, not by a path that is another one on another machine.
+    quiet(forks.qkv("distill", runs / "mask", *search, "--src", data / "dev.src", "--out", scratch / "made"))
+    assert str(runs) not in (scratch / "made" / "manifest.json").read_text()
 
 
 def test_the_picture(runs: Path, forks: Forks, scratch: Path) -> None:
@@ -97,7 +100,12 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(runs: Path, forks: Forks, 
             "of the kind ctc, so it has no search beam: use refine",
         ),
         (["translate", runs / "ctc", "search=greedy", *lines], "so it has no search greedy: use refine"),
-        (["translate", runs / "ctc", "--beam", 3, *lines], "the search kind refine has no beam"),
+        (["translate", runs / "ctc", "--beam", 3, *lines], "has no such beam; use search.beam=3 for ctc"),
+        (["translate", runs / "ctc", "--length-factor", 1e308, *lines], "length_factor"),
+        (
+            ["translate", runs / "plain", "search.length=3", "max_src_tokens=3", *lines],
+            "is translated in parts, so it cannot have a given length",
+        ),
         (["translate", runs / "plain", "search=refine", *lines], "autoregressive, so it has no search refine"),
         (["translate", runs / "mask", "--json", "--alignment", *lines], "tells no alignment"),
         (["translate", runs / "mask", "--engine", "ctranslate2", *lines], "the engine ctranslate2 cannot do this"),

@@ -112,6 +112,27 @@ def test_lengths_are_obeyed(kind: str) -> None:
     assert [len(best.tokens) for best, *_ in decode(model, sources, max_extra=999)] == natural
 
 
+@pytest.mark.parametrize("kind", PARALLEL)
+def test_an_exact_length_holds_against_every_limit(kind: str) -> None:
+    for length, limits in ((6, {"max_factor": 0.5, "max_extra": 0}), (4, {"max_length": 2})):
+        (best,) = decode(parallel_model(kind, seed=1), [[7, 8, 9, 5]], length=length, **limits)[0]
+        assert len(best.tokens) == length
+        assert best.ended
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PARALLEL if kind in ("canvas", "ctc", "dag")])
+def test_canvases_are_as_long_as_their_limits_say(kind: str) -> None:
+    """In double precision, as Python computes: 1.2 x 25 is 30, and in single precision a little more."""
+    for factor in (1.1, 1.2, 1.3, 1.7, 2.3):
+        named = {"upsample" if kind == "ctc" else "factor": factor}
+        model = parallel_model({"kind": kind, **named}, positions={"kind": "learned", "max_length": 200})
+        longest, config = model.src_limit, decoders[kind](**named)
+        assert isinstance(longest, int)
+        lengths = torch.arange(1, longest + 2)
+        assert model.canvas_lengths(lengths).tolist() == [config.longest_canvas(int(each), 1) for each in lengths]
+        assert config.longest_canvas(longest, 1) <= 200 < config.longest_canvas(longest + 1, 1)
+
+
 def outspoken_model(kind: str) -> Any:
     """Sure of its tokens: where every token is improbable, the shortest way through a graph is the best one."""
     model = parallel_model(kind, seed=4)

@@ -156,6 +156,17 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(tmp_path: Path, pa
         attach_drafter(model, parallel / "ctc", other)
 
 
+@pytest.mark.parametrize("kind", PARALLEL)
+def test_sources_that_the_drafter_cannot_read_are_decoded_without_it(kind: str, tmp_path: Path) -> None:
+    """What is said never depends on the drafter, nor whether anything is said."""
+    short = speaker(4, decoder=kind, positions={"kind": "learned", "max_length": 9})
+    save_model(tmp_path / "short", short)
+    given = ["aa bb", "aa bb cc aa bb cc aa bb cc", "cc bb aa", "bb " * 30]
+    wanted = torch_translator(speaker(3, SHARP), draft=None).translate(given)
+    drafter = ModelDrafterConfig(path=tmp_path / "short", adaptive=False)
+    assert_same(torch_translator(speaker(3, SHARP), draft=drafter).translate(given), wanted)
+
+
 def test_a_drafter_with_another_vocabulary_is_refused(tmp_path: Path, parallel: Path) -> None:
     saved = speaker(3)
     text = TextConfig(shared=WhitespaceConfig())

@@ -48,6 +48,15 @@ class ModelDrafter:
         self.search = RefineConfig(passes=passes)
 
     def begin(self, sources: DraftSources) -> Drafts:
-        limits = [self.search.limits(int(length)) for length in sources.src_keep.sum(dim=1)]
-        task = SearchTask(sources.src, sources.src_keep, SPECIAL, limits)
-        return GuidedDrafts([[*best.tokens, SPECIAL.eos] for best, *_ in self.search.fill(self.model, task)])
+        """Nothing is drafted for a source that the other model cannot read."""
+        lengths: list[int] = sources.src_keep.sum(dim=1).tolist()
+        most, longest = self.model.src_limit, self.model.tgt_embedder.positions.max_length
+        rows = [row for row, length in enumerate(lengths) if most is None or length <= most]
+        drafts: list[list[int]] = [[] for _ in lengths]
+        if rows:
+            width = max(lengths[row] for row in rows)
+            limits = [self.search.limits(lengths[row], longest) for row in rows]
+            task = SearchTask(sources.src[rows, :width], sources.src_keep[rows, :width], SPECIAL, limits)
+            for row, (best, *_) in zip(rows, self.search.fill(self.model, task), strict=True):
+                drafts[row] = [*best.tokens, SPECIAL.eos]
+        return GuidedDrafts(drafts)

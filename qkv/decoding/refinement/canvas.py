@@ -124,7 +124,7 @@ def _best(logits: Tensor, top: int, ask: int | None, penalty: float) -> tuple[Te
         labels, log_probs, asked = best_label(logits, ask)
         return labels[:, None], log_probs[:, None], log_probs if asked is None else asked
     log_probs = logits.log_softmax(dim=1)
-    found = log_probs.topk(top, dim=1)
+    found = log_probs.topk(min(top, log_probs.shape[1]), dim=1)
     return found.indices, found.values, log_probs[:, ask] if ask is not None else found.values[:, 0]
 
 

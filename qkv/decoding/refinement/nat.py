@@ -37,7 +37,6 @@ class NatGenerator(Generator):
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
-        limits = limits if self.wanted.length is None else Limits(self.wanted.length)
         return [whole(tokens, scores, limits)]
 
 

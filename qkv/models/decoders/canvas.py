@@ -1,13 +1,12 @@
 """Emit long and cut: a canvas that is surely long enough, of which everything behind the first END is ignored."""
 
-from math import ceil
 from typing import Literal
 
 from pydantic import Field
 
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.parallel import StretchedModel
+from qkv.models.parallel import StretchedModel, stretched
 from qkv.models.seq2seq import Parts, Seq2Seq
 
 
@@ -26,7 +25,7 @@ class CanvasConfig(DecoderConfig):
     """What the decoder reads: source embeddings, copied evenly, or learned queries."""
 
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
-        return ceil(self.factor * src_tokens) + self.extra
+        return stretched(src_tokens, self.factor, self.extra)
 
     def build(self, parts: Parts) -> Seq2Seq:
         return CanvasModel(parts, opening(self.inputs, parts.d_model), self.factor, self.extra)

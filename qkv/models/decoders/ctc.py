@@ -1,13 +1,12 @@
 """CTC (Libovický & Helcl 2018): a canvas longer than the source, most of whose positions say blank."""
 
-from math import ceil
 from typing import Literal
 
 from pydantic import Field
 
 from qkv.functional.copying import repetition
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.parallel import CopiedSource, StretchedModel
+from qkv.models.parallel import CopiedSource, StretchedModel, stretched
 from qkv.models.seq2seq import Parts, Seq2Seq
 
 
@@ -28,7 +27,7 @@ class CtcConfig(DecoderConfig):
         return True
 
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
-        return ceil(self.upsample * src_tokens)
+        return stretched(src_tokens, self.upsample)
 
     def build(self, parts: Parts) -> Seq2Seq:
         return CtcModel(parts, CopiedSource(repetition, with_end=True), self.upsample)

@@ -1,6 +1,6 @@
 """DA-Transformer (Huang et al. 2022): a graph with more vertices than an output has tokens; an output is a way."""
 
-from math import ceil, sqrt
+from math import sqrt
 from typing import Literal
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qkv.kernels.dag import Lengths, Links, batched_transitions
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.parallel import Opening, Source, StretchedModel
+from qkv.models.parallel import Opening, Source, StretchedModel, stretched
 from qkv.models.seq2seq import Parts, Seq2Seq
 from qkv.shapes import Decoded, TgtIds
 from qkv.text.special import SPECIAL
@@ -34,7 +34,7 @@ class DagConfig(DecoderConfig):
         return True
 
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
-        return ceil(self.factor * src_tokens) + ENDS
+        return stretched(src_tokens, self.factor, ENDS)
 
     def build(self, parts: Parts) -> Seq2Seq:
         return DagModel(parts, opening(self.inputs, parts.d_model), self.factor)

@@ -78,13 +78,14 @@ def taught(seed: int, updates: int) -> Seq2Seq:
     return model.eval()
 
 
+@pytest.mark.parametrize("together", [250, 1], ids=["in batches", "alone"])
 @pytest.mark.parametrize("parts", MODELS, ids=str)
-def test_two_thousand_sentences_of_each_model_in_batches(parts: dict[str, Any]) -> None:
-    """10,000 in all, with drafts that are right about two times of three, in single precision."""
+def test_two_thousand_sentences_of_each_model(parts: dict[str, Any], together: int) -> None:
+    """10,000 in all, in batches and alone, with drafts that are right about two times of three, in single precision."""
     model = taught(**parts) if "updates" in parts else speaker(**parts)
     steps, blocks = ModelSteps(model), ModelBlocks(model)
     different, ends = 0, set()
-    for number, task in enumerate(tasks(2000, parts["seed"], 250)):
+    for number, task in enumerate(tasks(2000, parts["seed"], together)):
         wanted = greedy(steps, task)
         drafter = KnownDrafter(outputs_by_source(task, wanted), 0.35, VOCAB, number)
         found = drafted(blocks, drafter, task, FullPace(5))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from qkv.decoding import onnx_engine
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.onnx_engine import KINDS, OnnxEngine, reasons_against_request
@@ -191,6 +192,10 @@ def test_a_damaged_or_wrong_folder_is_refused(tmp_path: Path) -> None:
         OnnxEngine.from_folder(tmp_path / "model")
     with pytest.raises(QkvError, match=r"ONNX Runtime cannot load the graph .*; export the model again"):
         OnnxEngine(b"no graph")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnx_engine, "FORMAT", "next")
+        with pytest.raises(UsageError, match="exported by another version of qkv; export the model again"):
+            OnnxEngine(as_graph(saved))
 
 
 def test_a_model_that_says_nan() -> None:

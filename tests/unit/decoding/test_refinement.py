@@ -171,6 +171,11 @@ def test_the_beam_of_ctc_gives_the_best_outputs() -> None:
     assert each[0].score >= greedy.score
 
 
+def test_a_beam_may_be_wider_than_the_vocabulary() -> None:
+    found = decode(parallel_model("ctc", seed=2), [[7, 8, 9]], nbest=99, beam=99)[0]
+    assert len({tuple(one.tokens) for one in found}) == len(found) > 16
+
+
 @pytest.mark.parametrize("penalty", [-9.0, 0.0, 0.3, 9.0])
 def test_a_penalty_for_the_blank_is_taken_from_its_logit_everywhere(penalty: float) -> None:
     model = parallel_model({"kind": "ctc", "upsample": 3}, seed=2)
