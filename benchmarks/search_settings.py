@@ -46,7 +46,7 @@ def main() -> None:
     found = {settings: decode(options.model, settings, sources) for settings in options.search}
     said = {name: [one.text for one in outputs] for name, (outputs, _) in found.items()}
     scores = {name: score for name, (score,) in compare_outputs(said, test, [metric]).scores.items()}
-    passes = {name: mean(one.passes or 0 for one in outputs) for name, (outputs, _) in found.items()}
+    passes = {name: mean(one.passes or len(one.tokens) + 1 for one in outputs) for name, (outputs, _) in found.items()}
     print(f"| search | {metric.title} | against the first | passes | texts/s |\n|---|---|---|---|---|")
     for name, (_, seconds) in found.items():
         score = scores[name]
