@@ -210,8 +210,14 @@ def table(rows: Sequence[Row], metric: Metric) -> str:
 
 
 def picture(rows: Sequence[Row], metric: Metric) -> str:
+    """Named are the first, and those that no other one beats both in quality and in speed."""
+    sign = 1 if metric.higher_is_better else -1
+
+    def beaten(row: Row) -> bool:
+        return any(each.one_ratio > row.one_ratio and sign * each.score > sign * row.score for each in rows)
+
     return draw_points(
-        {row.system: Point(row.one_ratio, row.score, row.group) for row in rows},
+        {row.system: Point(row.one_ratio, row.score, row.group, row is rows[0] or not beaten(row)) for row in rows},
         f"{metric.title} and speed of each way to decode",
         "texts alone: times as fast as greedy search in PyTorch",
         metric.title,

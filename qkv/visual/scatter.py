@@ -22,10 +22,12 @@ class Point:
     x: float
     y: float
     group: str
+    named: bool = True
+    """Whether its name stands beside it; a browser tells it in any case when it is pointed at."""
 
 
 def draw_points(points: Mapping[str, Point], title: str, x_label: str, y_label: str, higher_is_better: bool) -> str:
-    """A standalone SVG; better is higher whatever the metric, and each point has its name beside it."""
+    """A standalone SVG; better is higher whatever the metric."""
     across, steps = _across([point.x for point in points.values()])
     up, marks = _up([point.y for point in points.values()], higher_is_better)
     body = [f'<text x="{LEFT}" y="20">{escape(y_label)}</text>']
@@ -42,11 +44,13 @@ def draw_points(points: Mapping[str, Point], title: str, x_label: str, y_label: 
         body.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{mark:g}</text>')
     groups = list(dict.fromkeys(point.group for point in points.values()))
     places = {name: (across(point.x), up(point.y)) for name, point in points.items()}
-    for name, (label_x, label_y, anchor) in _labels(places).items():
-        colour = COLOURS[groups.index(points[name].group) % len(COLOURS)]
-        x, y = places[name]
-        body.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>')
-        style = f'text-anchor="{anchor}" style="fill:{colour}"'
+    colours = {name: COLOURS[groups.index(point.group) % len(COLOURS)] for name, point in points.items()}
+    for name, (x, y) in places.items():
+        told = f"<title>{escape(name)}</title>"
+        body.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colours[name]}">{told}</circle>')
+    named = {name: place for name, place in places.items() if points[name].named}
+    for name, (label_x, label_y, anchor) in _labels(named).items():
+        style = f'text-anchor="{anchor}" style="fill:{colours[name]}"'
         body.append(f'<text x="{label_x}" y="{label_y:.1f}" {style}>{escape(name)}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">'
     return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])

@@ -33,6 +33,15 @@ def test_twice_as_fast_is_as_far_everywhere_and_better_is_higher(higher_is_bette
     assert all(0 < x < WIDTH and 0 < y < HEIGHT for x, y, _ in by_height)
 
 
+def test_a_point_that_is_not_named_is_there_all_the_same() -> None:
+    points = {"seen": Point(1, 40.0, "a"), "hidden": Point(2, 39.0, "a", named=False)}
+    picture = draw_points(points, "t", "x", "y", True)
+    assert len(circles(picture)) == 2
+    found = ElementTree.fromstring(picture)
+    assert [text.text for text in found.findall(f"{SVG}text") if text.text in points] == ["seen"]
+    assert [title.text for title in found.findall(f"{SVG}circle/{SVG}title")] == ["seen", "hidden"]
+
+
 def test_names_may_hold_anything_and_do_not_cover_each_other() -> None:
     names = [f"a < b & {number}" for number in range(6)]
     picture = draw_points({name: Point(4, 40.0, "g") for name in names}, "t & t", "x", "y", True)
