@@ -17,7 +17,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
 
@@ -85,6 +85,7 @@ class Row:
     batch_per_second: float
     batch_ratio: float
     passes: float
+    """Of a text alone."""
 
 
 def systems_of(
@@ -123,20 +124,29 @@ def _one_model(name: str, folder: Path, judge: Path | None, scratch: Path, engin
         yield System(f"{name}, onnxruntime int8", name, scratch / name, "auto", once)
 
 
-def one_at_a_time(systems: Sequence[System], texts: Sequence[str], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds of each text for each system, by one thread; the systems take turns on every text."""
-    found: dict[str, list[float]] = {system.name: [] for system in systems}
+@dataclass(frozen=True)
+class Alone:
+    """Of each text."""
+
+    ms: list[float] = field(default_factory=list)
+    passes: list[int] = field(default_factory=list)
+
+
+def one_at_a_time(systems: Sequence[System], texts: Sequence[str], repeats: int) -> dict[str, Alone]:
+    """What each system took, by one thread; the systems take turns on every text."""
+    found = {system.name: Alone() for system in systems}
     with using_threads(1):
         translators = {system.name: system.translator(workers=1) for system in systems}
         for translator in translators.values():
             translator.translate(list(texts[:4]), token_scores=False)
         for text in texts:
             turns = [
-                {name: _seconds(translator, [text])[0] for name, translator in translators.items()}
-                for _ in range(repeats)
+                {name: _seconds(translator, [text]) for name, translator in translators.items()} for _ in range(repeats)
             ]
-            for name, times in found.items():
-                times.append(1e3 * min(turn[name] for turn in turns))
+            for name, alone in found.items():
+                alone.ms.append(1e3 * min(turn[name][0] for turn in turns))
+                (one,) = turns[0][name][1]
+                alone.passes.append(one.passes or len(one.tokens) + 1)
     return found
 
 
@@ -170,7 +180,7 @@ def measure(
     alone = one_at_a_time(systems, some, repeats)
     said = {name: [one.text for one in found] for name, found in outputs.items()}
     scores = compare_outputs(said, test, [metric]).scores
-    first_alone, first_seconds = alone[BASELINE], median(seconds[BASELINE])
+    first_ms, first_seconds = alone[BASELINE].ms, median(seconds[BASELINE])
     rows = []
     for system in systems:
         name = system.name
@@ -184,11 +194,11 @@ def measure(
                 high=score.interval.high,
                 verdict=verdict(metric, score),
                 differ=sum(a != b for a, b in zip(said[name], said[BASELINE], strict=True)),
-                one_ms=median(alone[name]),
-                one_ratio=median(a / b for a, b in zip(first_alone, alone[name], strict=True)),
+                one_ms=median(alone[name].ms),
+                one_ratio=median(a / b for a, b in zip(first_ms, alone[name].ms, strict=True)),
                 batch_per_second=len(test) / median(seconds[name]),
                 batch_ratio=first_seconds / median(seconds[name]),
-                passes=mean(one.passes or len(one.tokens) + 1 for one in outputs[name]),
+                passes=mean(alone[name].passes),
             )
         )
     return rows

@@ -55,8 +55,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             systems = list(systems_of(preset, Path(scratch)))
             took = one_at_a_time(systems, random_texts(options.texts, 1), options.repeats)
-        for name, own in took.items():
-            ratios = [median(a / b for a, b in zip(took[each], own, strict=True)) for each in BASELINES.values()]
+        for name, own in ((name, alone.ms) for name, alone in took.items()):
+            ratios = [median(a / b for a, b in zip(took[each].ms, own, strict=True)) for each in BASELINES.values()]
             said = " | ".join(f"{ratio:.2f}" for ratio in ratios)
             print(f"| {preset} | {name} | {median(own):.2f} | {said} |", flush=True)
 
