@@ -57,7 +57,8 @@ def test_int8_takes_a_byte_for_a_weight_and_leaves_the_embedding() -> None:
     assert (one_byte, (64, 512)) in types[True]
     assert (four, (64, 512)) not in types[True]
     assert (four, (64, 512)) in types[False]
-    assert {kind for kind, _ in types[False]} == {four, onnx.TensorProto.INT64}
+    # A single number may be wider: the factor by which a canvas is longer.
+    assert {kind for kind, shape in types[False] if shape != (1,)} == {four, onnx.TensorProto.INT64}
     assert (four, tuple(saved.model.head.weight.shape)) in types[True] & types[False], "the embedding is looked up"
 
 
