@@ -88,8 +88,19 @@ class Row:
     """Of a text alone."""
 
 
+@dataclass(frozen=True)
+class OnePass:
+    """How non-autoregressive models are decoded."""
+
+    engines: Sequence[str]
+    judge: Path | None
+    """Chooses among several outputs, if there is one."""
+    blank_penalty: float
+    """Of ctc."""
+
+
 def systems_of(
-    model: Path, nats: dict[str, Path], drafts: Sequence[str], scratch: Path, engines: Sequence[str], rescore: bool
+    model: Path, nats: dict[str, Path], drafts: Sequence[str], scratch: Path, how: OnePass
 ) -> Iterator[System]:
     """All of them; int8 models are exported into `scratch`."""
     yield System(BASELINE, "autoregressive", model, "torch", GREEDY)
@@ -100,26 +111,27 @@ def systems_of(
     for draft in drafts:
         yield System(f"greedy, draft {Path(draft).name}", "lossless", model, "torch", GREEDY, draft)
     for name, folder in nats.items():
-        yield from _one_model(name, folder, model if rescore else None, scratch, engines)
+        yield from _one_model(name, folder, scratch, how)
 
 
-def _one_model(name: str, folder: Path, judge: Path | None, scratch: Path, engines: Sequence[str]) -> Iterator[System]:
-    """A non-autoregressive model in each engine, and, if there is a `judge`, with several outputs to choose from."""
+def _one_model(name: str, folder: Path, scratch: Path, how: OnePass) -> Iterator[System]:
     config = load_config(SavedConfig, locate_model(folder) / CONFIG)
-    once = RefineConfig(passes=1)
-    if "torch" in engines:
+    kind = config.model.decoder.kind
+    penalty = {"blank_penalty": how.blank_penalty if kind == "ctc" else 0.0}
+    once = RefineConfig(passes=1, **penalty)
+    if "torch" in how.engines:
         yield System(f"{name}, torch", name, folder, "torch", once)
-        if config.model.decoder.kind == "mask_predict":
+        if kind == "mask_predict":
             for passes in (4, 10):
                 yield System(f"{name}, {passes} passes", name, folder, "torch", RefineConfig(passes=passes))
-    if judge is not None and config.model.decoder.kind in CHOICES:
-        search = CHOICES[config.model.decoder.kind].model_copy(update={"rescore": judge})
+    if how.judge is not None and kind in CHOICES:
+        search = CHOICES[kind].model_copy(update={"rescore": how.judge, **penalty})
         yield System(f"{name}, rescored", name, folder, "torch", search)
     if reasons_against(config):
         return
-    if "onnxruntime" in engines:
+    if "onnxruntime" in how.engines:
         yield System(f"{name}, onnxruntime", name, folder, "onnxruntime", once)
-    if "int8" in engines:
+    if "int8" in how.engines:
         export_model(folder, "onnx", scratch / name, "int8")
         yield System(f"{name}, onnxruntime int8", name, scratch / name, "auto", once)
 
@@ -256,14 +268,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES, help="of non-autoregressive models")
+    parser.add_argument("--blank-penalty", type=float, default=0.0, help="search.blank_penalty of ctc")
     parser.add_argument("--rescore", action="store_true", help="let AR_MODEL choose among several outputs, too")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     test = read_evaluation_set(options.ref, options.src, options.tsv)
     (metric,) = choose_metrics([options.metric], options.lang)
     with tempfile.TemporaryDirectory() as scratch:
-        nats, how = dict(options.nat), (options.engines, options.rescore)
-        systems = list(systems_of(options.model, nats, options.draft, Path(scratch), *how))
+        how = OnePass(options.engines, options.model if options.rescore else None, options.blank_penalty)
+        systems = list(systems_of(options.model, dict(options.nat), options.draft, Path(scratch), how))
         rows = measure(systems, test, metric, options.texts, options.repeats, options.rounds)
     options.out.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(asdict(row)) + "\n" for row in rows)
