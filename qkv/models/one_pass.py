@@ -60,8 +60,7 @@ class OnePassDecoder(Decoder):
 
     def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
         memories = self.project(self.wiring.memories(memory)).unbind(0)
-        # A mask of its own: not all positions see each other.
-        hidden = hiding(view.keep, x) if view.predicate is None else unseen(cast(Tensor, view.mask), x)
+        hidden = None if view.mask is None else unseen(view.mask, x)
         padding = hiding(self.wiring.look(cross_view).keep, x)
         layers = _OnePassLayers(self.fast, view, hidden, memories, padding)
         return self.run(x.flatten(0, 1) if self.in_rows else x, layers, view).view(x.shape)

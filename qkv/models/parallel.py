@@ -125,10 +125,8 @@ class StretchedModel(ParallelModel):
         reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
         if reads is None or writes is None:
             return reads
-        return max((length for length in range(1, reads + 1) if self._canvas(length) <= writes), default=1)
-
-    def _canvas(self, src_length: int) -> int:
-        return stretched(src_length, self.factor, self.extra)
+        fits = (length for length in range(reads, 0, -1) if stretched(length, self.factor, self.extra) <= writes)
+        return next(fits, 1)
 
     def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
         """For sources of these lengths [B]: `stretched`, in double precision as there."""

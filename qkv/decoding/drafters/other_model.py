@@ -46,16 +46,16 @@ class ModelDrafter:
     def __init__(self, model: ParallelModel, passes: int) -> None:
         self.model = for_one_pass(model)
         self.search = RefineConfig(passes=passes)
+        self.src_limit, self.tgt_limit = model.src_limit, model.tgt_embedder.positions.max_length
 
     def begin(self, sources: DraftSources) -> Drafts:
         """Nothing is drafted for a source that the other model cannot read."""
         lengths: list[int] = sources.src_keep.sum(dim=1).tolist()
-        most, longest = self.model.src_limit, self.model.tgt_embedder.positions.max_length
-        rows = [row for row, length in enumerate(lengths) if most is None or length <= most]
+        rows = [row for row, length in enumerate(lengths) if self.src_limit is None or length <= self.src_limit]
         drafts: list[list[int]] = [[] for _ in lengths]
         if rows:
             width = max(lengths[row] for row in rows)
-            limits = [self.search.limits(lengths[row], longest) for row in rows]
+            limits = [self.search.limits(lengths[row], self.tgt_limit) for row in rows]
             task = SearchTask(sources.src[rows, :width], sources.src_keep[rows, :width], SPECIAL, limits)
             for row, (best, *_) in zip(rows, self.search.fill(self.model, task), strict=True):
                 drafts[row] = [*best.tokens, SPECIAL.eos]
