@@ -114,7 +114,7 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
     model = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
     teacher = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     optimizer, schedule = OptimizerConfig().build(model), LinearConfig(peak=options.rate, warmup=100)
-    began, update, fraction = time.monotonic(), 0, 0.0
+    began, update, fraction, warmed = time.monotonic(), 0, 0.0, 0.0
     while fraction < 1:
         update += 1
         pairs = [TASKS[run["task"]](source, source.randint(1, options.train_length)) for _ in range(options.batch)]
@@ -122,7 +122,8 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
         model.zero_grad()
         (report.sum / report.weight).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step(schedule.rate(update, fraction, config.d_model))
+        warmed = fraction if update <= schedule.warmup else warmed
+        optimizer.step(schedule.rate(update, fraction, config.d_model, warmed))
         fraction = max(update / options.updates, (time.monotonic() - began) / options.seconds)
         tell(min(fraction, 1.0))
     return model.eval(), update

@@ -37,5 +37,10 @@ def cosine(fraction: float, peak: float, floor: float = 0.0) -> float:
     return floor + (peak - floor) * (1 + math.cos(math.pi * _clip(fraction))) / 2
 
 
+def after_warm_up(fraction: float, warmed: float) -> float:
+    """The part of the decay that is done, from 0 where the warm-up ended (at `warmed` of the run) to 1 at the end."""
+    return (fraction - warmed) / (1 - warmed) if warmed < 1 else 0.0
+
+
 def _clip(fraction: float) -> float:
     return min(1.0, max(0.0, fraction))

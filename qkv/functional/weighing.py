@@ -20,7 +20,10 @@ def sparsemax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWe
     support = z >= _last(ranked, 1 + count * ranked > ranked.cumsum(-1))
     size = support.sum(-1, keepdim=True)
     threshold = ((z * support).sum(-1, keepdim=True) - 1) / size
-    return _only_allowed((z - threshold).clamp_min(0), mask)
+    # The support decides where the gradient goes: `clamp` would also pass it to a key that stands at the threshold.
+    above = (z - threshold) * support
+    below_zero_by_rounding = above.detach().clamp_max(0)
+    return _only_allowed(above - below_zero_by_rounding, mask)
 
 
 def entmax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWeights:

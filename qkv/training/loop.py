@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -83,13 +83,21 @@ class Loop:
         sums = add_gradients(self.learner.model, self.objective, [b for b in batches if len(b)], update, bf16)
         sums = self._over_all_workers(sums)
         norm = self.gradient.finish(max(sums.weight, 1.0), self.recipe.optimizer.clip_norm)
-        rate = self.recipe.schedule.rate(update, self._done(), self.recipe.model.d_model)
+        rate = self._rate(update)
         finite = math.isfinite(sums.loss) and math.isfinite(norm)
         if finite:
             self._apply(update, rate)
         self._move_on(numbers, sums, finite)
         record = UpdateRecord(sums, norm, rate, time.monotonic() - self.began, self._done())
         self._book(record, finite, numbers)
+
+    def _rate(self, update: int) -> float:
+        """The learning rate; where the warm-up ended is known only when it is reached, so the state holds it."""
+        schedule, state = self.recipe.schedule, self.state
+        if update <= schedule.warmup:
+            state.warmed = replace(state.progress)
+        warmed = state.warmed.of(self.recipe.training.stop_after)
+        return schedule.rate(update, self._done(), self.recipe.model.d_model, warmed)
 
     def _over_all_workers(self, sums: Sums) -> Sums:
         total = torch.tensor([sums.loss, sums.nll, sums.weight, sums.left_out], dtype=torch.float64)

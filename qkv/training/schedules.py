@@ -11,8 +11,19 @@ from qkv.functional import schedules as formulas
 class ScheduleConfig(Config):
     """The learning rate over the run."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
-        """`update` counts from 1; `fraction` is how much of `training.stop_after` is done."""
+    kind: str
+    warmup: int
+    """Updates until the highest rate."""
+
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
+        """The rate of one update.
+
+        Args:
+            update: Its number, from 1.
+            fraction: How much of `training.stop_after` was done before it.
+            d_model: Width of the model.
+            warmed: How much was done before the last update of the warm-up; `fraction` while the warm-up lasts.
+        """
         raise NotImplementedError
 
 
@@ -30,7 +41,7 @@ class NoamConfig(ScheduleConfig):
     factor: float = Field(default=1.0, gt=0)
     """Multiplies the whole curve."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         return formulas.noam(update, d_model, self.warmup, self.factor)
 
 
@@ -46,7 +57,7 @@ class InverseSqrtConfig(ScheduleConfig):
     start: float = Field(default=0.0, ge=0)
     """Rate before the first update."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         return formulas.inverse_sqrt(update, self.peak, self.warmup, self.start)
 
 
@@ -56,14 +67,15 @@ class CosineConfig(ScheduleConfig):
 
     kind: Literal["cosine"] = "cosine"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate."""
+    """Highest rate, reached at the end of the warm-up."""
     warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
     floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
-        return formulas.warm_up(update, self.warmup) * formulas.cosine(fraction, self.peak, self.floor)
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
+        decayed = formulas.after_warm_up(fraction, warmed)
+        return formulas.warm_up(update, self.warmup) * formulas.cosine(decayed, self.peak, self.floor)
 
 
 @schedules.register
@@ -72,14 +84,15 @@ class LinearConfig(ScheduleConfig):
 
     kind: Literal["linear"] = "linear"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate."""
+    """Highest rate, reached at the end of the warm-up."""
     warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
     floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
-        return formulas.warm_up(update, self.warmup) * formulas.linear(fraction, self.peak, self.floor)
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
+        decayed = formulas.after_warm_up(fraction, warmed)
+        return formulas.warm_up(update, self.warmup) * formulas.linear(decayed, self.peak, self.floor)
 
 
 @schedules.register
@@ -92,5 +105,5 @@ class ConstantConfig(ScheduleConfig):
     warmup: int = Field(default=0, ge=0)
     """Updates of linear growth at the start."""
 
-    def rate(self, update: int, fraction: float, d_model: int) -> float:
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         return formulas.constant(update, self.peak, self.warmup)

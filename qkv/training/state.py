@@ -39,6 +39,8 @@ class TrainState:
     skipped: int = 0
     """Updates not applied because loss or gradient was not finite."""
     bad_in_a_row: int = 0
+    warmed: Progress = field(default_factory=Progress)
+    """Before the last update of the schedule's warm-up, or before the newest one while it lasts."""
     saved: Progress = field(default_factory=Progress)
     validated: Progress = field(default_factory=Progress)
     best_score: float | None = None
@@ -55,5 +57,7 @@ class TrainState:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TrainState":
-        progresses = {name: Progress(**data[name]) for name in ("progress", "saved", "validated")}
+        # Checkpoints of earlier versions have no `warmed`: the decay then runs from the first update, as it did there.
+        data = {"warmed": {}, **data}
+        progresses = {name: Progress(**data[name]) for name in ("progress", "saved", "validated", "warmed")}
         return cls(**{**data, **progresses})

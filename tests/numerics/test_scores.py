@@ -102,6 +102,41 @@ def test_sparse_weights_have_the_right_gradient(weigh: object) -> None:
     assert not gradient[0, 0, 1].any()
 
 
+TIES = [[1.0, 0.0], [0.0, -1.0, -1.0], [2.0, 1.5, 1.5, 1.5, -1.0], [0.5, 0.5, 0.5], [3.0, 2.0, 2.5], [4.0, 0.0, 2.0]]
+"""Rows in which a key stands exactly at the threshold, or beside another that does."""
+
+
+@pytest.mark.parametrize("weigh", [sparsemax, entmax])
+@pytest.mark.parametrize("row", TIES, ids=str)
+def test_the_gradient_at_ties_leaves_the_sum_at_one(weigh: object, row: list[float]) -> None:
+    """The sum is 1 whatever the scores are, so its gradient is 0; and equal scores have equal derivatives."""
+    assert callable(weigh)
+    scores = torch.tensor([[[row]]], dtype=torch.float64, requires_grad=True)
+    (of_sum,) = torch.autograd.grad(weigh(scores).sum(), scores)
+    torch.testing.assert_close(of_sum, torch.zeros_like(scores), rtol=0, atol=1e-12)
+    jacobian = torch.autograd.functional.jacobian(weigh, scores).reshape(len(row), len(row))
+    torch.testing.assert_close(jacobian, jacobian.T, rtol=0, atol=1e-12)
+    assert not jacobian[weigh(scores).flatten() == 0].any()
+
+
+def test_sparsemax_of_one_and_zero() -> None:
+    scores = torch.tensor([[[[1.0, 0.0]]]], requires_grad=True)
+    assert sparsemax(scores).tolist() == [[[[1.0, 0.0]]]]
+    assert not torch.autograd.functional.jacobian(sparsemax, scores).any()
+
+
+@pytest.mark.parametrize("weigh", [sparsemax, entmax])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_coarse_scores_have_a_gradient_without_a_drift(weigh: object, dtype: torch.dtype) -> None:
+    """Scores of few bits stand at the threshold now and then; no row may gain or lose weight by that."""
+    assert callable(weigh)
+    scores = (2 * draw(2, 4, 250, 16).detach()).to(dtype).requires_grad_()
+    weights = weigh(scores)
+    assert bool((weights >= 0).all())
+    (of_sum,) = torch.autograd.grad(weights.float().sum(), scores)
+    torch.testing.assert_close(of_sum.float(), torch.zeros(scores.shape), rtol=0, atol=1e-5)
+
+
 def test_entmax_is_sparser_than_softmax_and_denser_than_sparsemax() -> None:
     scores = 2 * draw(2, 3, 40, 30).detach()
     softmax, middle, sparse = ((w(scores, None) > 0).double().mean() for w in (masked_softmax, entmax, sparsemax))

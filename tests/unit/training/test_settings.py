@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ from qkv.models.weights import named_weights, read_tensors
 from qkv.training.average import average_run
 from qkv.training.checkpoint import list_checkpoints
 from qkv.training.ema import MovingAverage
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentReporter, UpdateInfo
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import read_metrics
-from qkv.training.state import Progress
+from qkv.training.schedules import LinearConfig
+from qkv.training.state import Progress, TrainState
 from qkv.training.trainer import Trainer
 from qkv.training.validation import Validation, Validator
 from tests.support.tiny import as_recipe, changed, everything, plain, updates_of, validations_of
@@ -114,16 +118,79 @@ def test_minutes(data: Path, scratch: Path) -> None:
     [
         ({"kind": "noam", "warmup": 3, "factor": 2.0}, lambda n: schedules.noam(n, 16, 3, 2.0)),
         ({"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 3}, lambda n: 1e-3 * min(n / 3, math.sqrt(3 / n))),
-        ({"kind": "linear", "peak": 1e-3, "warmup": 2}, lambda n: 1e-3 * min(n / 2, 1) * (1 - (n - 1) / 6)),
+        ({"kind": "linear", "peak": 1e-3, "warmup": 2}, lambda n: 1e-3 * min(n / 2, (7 - n) / 5)),
         ({"kind": "cosine", "peak": 1e-3}, lambda n: 0.5e-3 * (1 + math.cos(math.pi * (n - 1) / 6))),
+        ({"kind": "cosine", "peak": 1e-3, "warmup": 3}, lambda n: 1e-3 * (n / 3 if n < 3 else half_wave((n - 3) / 4))),
         ({"kind": "constant", "peak": 1e-3, "warmup": 4}, lambda n: 1e-3 * min(n / 4, 1)),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
 def test_the_rate_of_every_update_is_logged(schedule: Any, rate: Any, data: Path, scratch: Path) -> None:
     run = train(plain(data, scratch / "run", 6) | {"schedule": schedule})
-    logged = [line["lr"] for line in read_metrics(run / "metrics.jsonl") if "lr" in line]
-    assert logged == pytest.approx([rate(n) for n in range(1, 7)])
+    assert rates_of(run) == pytest.approx([rate(n) for n in range(1, 7)])
+
+
+def rates_of(run: Path) -> list[float]:
+    return [line["lr"] for line in read_metrics(run / "metrics.jsonl") if "lr" in line]
+
+
+def half_wave(fraction: float) -> float:
+    return (1 + math.cos(math.pi * fraction)) / 2
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+@pytest.mark.parametrize("stop_after", ["12u", "2e", "900t", "0.02m"])
+def test_a_warm_up_ends_at_the_peak_whatever_the_unit_of_the_run(
+    kind: str, stop_after: str, data: Path, scratch: Path
+) -> None:
+    """Nobody knows beforehand how much of the run the warm-up takes; the decay starts where it ended."""
+    recipe = changed(plain(data, scratch / "run"), training={"stop_after": stop_after})
+    rates = rates_of(train(recipe | {"schedule": {"kind": kind, "peak": 1e-3, "warmup": 5}}))
+    assert rates[:5] == pytest.approx([1e-3 * n / 5 for n in range(1, 6)])
+    assert rates[4] == max(rates)
+    assert all(later < earlier for earlier, later in pairwise(rates[4:]))
+    assert rates[-1] < 0.5e-3
+
+
+@pytest.mark.parametrize("stopped", [2, 4, 6])
+def test_a_resumed_run_decays_as_if_it_had_not_stopped(stopped: int, data: Path, scratch: Path) -> None:
+    """Before the end of the warm-up, at it, and after it."""
+    schedule = {"schedule": {"kind": "linear", "peak": 1e-3, "warmup": 4}}
+    whole = rates_of(train(plain(data, scratch / "whole", 9) | schedule))
+
+    class StopAfter(SilentReporter):
+        def update(self, info: UpdateInfo) -> None:
+            if info.state.progress.updates == stopped:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    assert not Trainer(as_recipe(plain(data, scratch / "run", 9) | schedule), StopAfter()).train().finished
+    Trainer.resume(scratch / "run", [], SilentReporter()).train()
+    assert rates_of(scratch / "run") == whole
+
+
+def test_a_longer_run_decays_from_where_its_warm_up_ended(data: Path, scratch: Path) -> None:
+    run = train(plain(data, scratch / "run", 6) | {"schedule": {"kind": "linear", "peak": 1e-3, "warmup": 2}})
+    Trainer.resume(run, ["training.stop_after=12u"], SilentReporter()).train()
+    assert rates_of(run)[6:] == pytest.approx([1e-3 * (13 - n) / 11 for n in range(7, 13)])
+
+
+def test_a_checkpoint_of_an_earlier_version_keeps_to_its_curve() -> None:
+    """It does not say where the warm-up ended: the decay then runs from the first update, as it did there."""
+    saved = TrainState(progress=Progress(updates=50), warmed=Progress(updates=10)).as_dict()
+    assert TrainState.from_dict(saved).warmed == Progress(updates=10)
+    del saved["warmed"]
+    assert TrainState.from_dict(saved).warmed == Progress()
+    schedule = LinearConfig(peak=1.0, warmup=10)
+    assert schedule.rate(51, 0.5, 64, warmed=0.0) == pytest.approx(0.5)
+    assert schedule.rate(51, 0.5, 64, warmed=0.1) == pytest.approx(0.5 / 0.9)
+
+
+def test_a_run_that_ends_in_its_warm_up_has_no_decay(data: Path, scratch: Path) -> None:
+    rates = rates_of(
+        train(plain(data, scratch / "run", 4) | {"schedule": {"kind": "linear", "peak": 1.0, "warmup": 9}})
+    )
+    assert rates == pytest.approx([n / 9 for n in range(1, 5)])
+    assert LinearConfig(peak=1.0, warmup=9).rate(9, 1.0, 64, warmed=1.0) == pytest.approx(1.0)
 
 
 def _scripted(monkeypatch: pytest.MonkeyPatch, name: str, scores: list[float]) -> None:
