@@ -136,5 +136,7 @@ class SilentReporter:
 
 
 def default_reporter(quiet: float = 0.0) -> Reporter:
-    """A bar on a terminal, else lines, the first after `quiet` seconds."""
+    """A bar on a terminal, else lines, the first after `quiet` seconds; nothing where there is no stderr."""
+    if sys.stderr is None:
+        return SilentReporter()
     return LiveReporter() if sys.stderr.isatty() else PlainReporter(quiet=quiet)

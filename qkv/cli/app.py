@@ -5,6 +5,7 @@ import select
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 
 import typer
 
@@ -24,6 +25,7 @@ from qkv.cli import (
     train,
     translate,
 )
+from qkv.cli.streams import open_closed_streams
 from qkv.errors import QkvError
 
 app = typer.Typer(
@@ -70,14 +72,14 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run a verb. Exit codes: 0 done, 1 failure, 2 wrong use, 130 or 143 stopped by a signal."""
+    open_closed_streams()
     warnings.formatwarning = lambda message, *place: f"{message}\n"
     try:
         try:
             app()
         finally:
             # What cannot be written fails here: when the interpreter ends, it could not be told any more.
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except QkvError as error:
         sys.exit(_fail(str(error), error.exit_code))
     except KeyboardInterrupt:
@@ -96,8 +98,7 @@ def main() -> None:
 def _unread() -> int:
     """The exit code after a reader went away: who reads our output has seen enough, but progress is no output."""
     watch = select.poll()
-    if sys.stdout is not None:
-        watch.register(sys.stdout.fileno(), 0)
+    watch.register(sys.stdout.fileno(), 0)
     enough = bool(watch.poll(0))
     _forget_output()
     return 0 if enough else 1
@@ -105,12 +106,13 @@ def _unread() -> int:
 
 def _forget_output() -> None:
     """What was not written is not tried again at the end."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str, code: int) -> int:
-    if os.environ.get("QKV_DEBUG"):
-        traceback.print_exc()
-    print(f"qkv: {sentence}", file=sys.stderr)
+    # Where stderr cannot be written either, the exit code is all that can be said.
+    with suppress(OSError):
+        if os.environ.get("QKV_DEBUG"):
+            traceback.print_exc()
+        print(f"qkv: {sentence}", file=sys.stderr)
     return code

@@ -37,7 +37,7 @@ def demo(
         raise typer.Exit(130) from None
     except (CorruptFolder, DataError) as error:
         raise CorruptFolder(f"{folder}: is damaged ({error}); add --again to train a new model") from error
-    if sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty():
+    if sys.stdin.isatty() and sys.stdout.isatty():
         _talk(desk)
 
 

@@ -50,5 +50,5 @@ def encode(
     if side not in ("src", "tgt"):
         raise UsageError(f"--side {side}: must be src or tgt")
     tokenizer = pair.src if side == "src" else pair.tgt
-    for raw in sys.stdin.buffer if sys.stdin else ():
+    for raw in sys.stdin.buffer:
         print(" ".join(tokenizer.tokens(tokenizer.encode(raw.decode("utf-8", "replace").rstrip("\r\n")))))

@@ -94,5 +94,5 @@ def _reporter(output: Path | None) -> "Reporter":
 
     from qkv.progress import PlainReporter, default_reporter
 
-    on_screen = output is None and sys.stdout is not None and sys.stdout.isatty()
+    on_screen = output is None and sys.stdout.isatty()
     return PlainReporter(quiet=math.inf) if on_screen else default_reporter(quiet=2.0)

@@ -32,12 +32,12 @@ class LineWork:
 
     def to_stdout(self, sources: Iterable[Source], path: Path | None) -> None:
         """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
-        if path is None and sys.stdin is not None and sys.stdin.isatty():
+        if path is None and sys.stdin.isatty():
             decoder = self.translator.decoder(self.wishes)
             for number, source in enumerate(sources, start=1):
                 _write_out(self.form(number, decoder([source])[0]).encode())
             return
-        total = survey(path).lines if path else count_ahead(sys.stdin.buffer) if sys.stdin else 0
+        total = survey(path).lines if path else count_ahead(sys.stdin.buffer)
         for text, _ in self._pieces(sources, 0, total):
             _write_out(text)
 
@@ -95,14 +95,14 @@ class LineWork:
 
 def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> Iterator[Source]:
     """The lines of a file, or of standard input, with the prefixes that belong to them."""
-    texts = read_texts(path, invalid) if path else stream_texts(sys.stdin.buffer, invalid) if sys.stdin else iter(())
+    texts = read_texts(path, invalid) if path else stream_texts(sys.stdin.buffer, invalid)
     if prefixes is None:
         return map(Source, texts)
     return starmap(Source, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
 
 
 def _write_out(content: bytes) -> None:
-    """To standard output at once; nothing is left that could fail later. A closed one takes everything."""
-    rest = memoryview(content if sys.stdout is not None else b"")
+    """To standard output at once; nothing is left that could fail later."""
+    rest = memoryview(content)
     while rest:
         rest = rest[os.write(sys.stdout.fileno(), rest) :]

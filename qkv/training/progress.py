@@ -63,4 +63,7 @@ class SilentReporter(progress.SilentReporter):
 
 
 def default_reporter() -> Reporter:
+    """A bar on a terminal, else lines; nothing where there is no stderr."""
+    if sys.stderr is None:
+        return SilentReporter()
     return LiveReporter() if sys.stderr.isatty() else PlainReporter()

@@ -135,3 +135,11 @@ def interrupted_data_check(recipe: str) -> None:
     """Ctrl-C while the samples are looked at."""
     check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)
     command("data", "check", recipe)
+
+
+def with_closed_streams(numbers: list[int], *arguments: str) -> None:
+    """`qkv ARGUMENTS` with some of the standard streams closed, as `2>&-` in a shell leaves them to Python."""
+    for number in numbers:
+        os.close(number)
+        setattr(sys, ("stdin", "stdout", "stderr")[number], None)
+    command(*arguments)

@@ -1,0 +1,30 @@
+"""Standard streams that a shell closed, as `2>&-` does: replaced by the null device before anything is opened.
+
+Python sets `sys.stderr` to None then, and gives the number of the closed stream to the next file that is opened: what
+a library prints would be written into that file.
+"""
+
+import os
+import sys
+
+NAMES = ("stdin", "stdout", "stderr")
+
+
+def open_closed_streams() -> None:
+    """Afterwards all three streams are there: one that was closed gives nothing and takes everything."""
+    for number, name in enumerate(NAMES):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number and not _is_open(number):
+                os.dup2(null, number)
+                os.close(null)
+                null = number
+            setattr(sys, name, open(null, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
