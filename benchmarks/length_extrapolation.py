@@ -36,7 +36,7 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.progress import default_reporter
 from qkv.text import SPECIAL
 from qkv.text.special import NAMES
-from qkv.training.optimizer import OptimizerConfig
+from qkv.training.optimizers import AdamWConfig
 from qkv.training.schedules import LinearConfig
 
 CHARACTERS = "0123456789+"
@@ -113,7 +113,7 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
     config, source = model_config(run["scheme"], options), random.Random(run["seed"])
     model = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
     teacher = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
-    optimizer, schedule = OptimizerConfig().build(model), LinearConfig(peak=options.rate, warmup=100)
+    optimizer, schedule = AdamWConfig().build(model), LinearConfig(peak=options.rate, warmup=100)
     began, update, fraction, warmed = time.monotonic(), 0, 0.0, 0.0
     while fraction < 1:
         update += 1

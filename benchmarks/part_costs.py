@@ -36,7 +36,8 @@ from qkv.models.wirings import wirings
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
-from qkv.training.optimizer import FlatGradient, OptimizerConfig
+from qkv.training.gradient import FlatGradient
+from qkv.training.optimizers import AdamWConfig
 from qkv.training.update import add_gradients
 
 VOCAB = 8000
@@ -66,7 +67,7 @@ class Candidate:
         self.model: Seq2Seq = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
         self.objective = build_objective(ObjectiveConfig(), config.decoder, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
         self.gradient = FlatGradient(self.model)
-        self.optimizer = OptimizerConfig().build(self.model)
+        self.optimizer = AdamWConfig().build(self.model)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.least = dict.fromkeys(MEASURES, float("inf"))
 

@@ -12,7 +12,7 @@ from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights, read_tensors, tensor_names, write_tensors
 from qkv.training.ema import MovingAverage
-from qkv.training.optimizer import AdamW
+from qkv.training.optimizers import Optimizer
 from qkv.training.state import TrainState
 
 OPTIMIZER = "optimizer.safetensors"
@@ -24,7 +24,7 @@ class Learner:
     """The tensors that training changes."""
 
     model: Seq2Seq
-    optimizer: AdamW
+    optimizer: Optimizer
     ema: MovingAverage | None
 
 

@@ -12,7 +12,7 @@ from qkv.errors import QkvError
 from qkv.objectives.objective import Objective
 from qkv.training.checkpoint import Learner
 from qkv.training.distributed import Team
-from qkv.training.optimizer import FlatGradient
+from qkv.training.gradient import FlatGradient
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder, UpdateRecord
 from qkv.training.seeds import seed_for

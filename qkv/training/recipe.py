@@ -12,7 +12,7 @@ from qkv.models.config import ModelConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import TextConfig
-from qkv.training.optimizer import OptimizerConfig
+from qkv.training.optimizers import AdamWConfig, AnyOptimizer
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig
 
 
@@ -96,7 +96,7 @@ class Recipe(Config):
     """The model."""
     objective: ObjectiveConfig = ObjectiveConfig()
     """What is minimised."""
-    optimizer: OptimizerConfig = OptimizerConfig()
+    optimizer: AnyOptimizer = AdamWConfig()
     """How weights follow gradients."""
     schedule: AnySchedule = InverseSqrtConfig()
     """The learning rate over the run."""

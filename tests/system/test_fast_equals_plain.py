@@ -19,7 +19,8 @@ from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
-from qkv.training.optimizer import FlatGradient, OptimizerConfig
+from qkv.training.gradient import FlatGradient
+from qkv.training.optimizers import AdamWConfig
 
 VOCABULARY = 40
 UPDATES = 40
@@ -70,7 +71,7 @@ def curve(dropout: float, seed: int) -> list[float]:
     sizes = {"d_model": 32, "d_ff": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": dropout}
     model = build_model(ModelConfig(**sizes, share_embeddings="all"), VOCABULARY, VOCABULARY, SPECIAL.pad)
     objective = TeacherForcing(ObjectiveConfig(), VOCABULARY, SPECIAL, lambda: torch.ones(VOCABULARY))
-    optimizer, gradient = OptimizerConfig().build(model), FlatGradient(model)
+    optimizer, gradient = AdamWConfig().build(model), FlatGradient(model)
     losses = []
     for batch in batches(seed):
         gradient.clear()

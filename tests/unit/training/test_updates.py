@@ -17,8 +17,8 @@ from qkv.objectives.report import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training.checkpoint import list_checkpoints
 from qkv.training.distributed import Team
+from qkv.training.gradient import FlatGradient
 from qkv.training.loop import Loop
-from qkv.training.optimizer import FlatGradient
 from qkv.training.prepare import prepare
 from qkv.training.progress import SilentReporter
 from qkv.training.run_folder import RunFolder, read_metrics

@@ -1,0 +1,139 @@
+"""Each optimiser against a slow definition; which weights Muon takes; state that goes out and comes back."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from qkv.config.load import validate
+from qkv.functional.orthogonal import newton_schulz
+from qkv.models.build import build_model
+from qkv.models.config import ModelConfig
+from qkv.training.optimizers import AdamW, AdamWConfig, Muon, MuonConfig, OptimizerConfig, optimizers
+from qkv.training.optimizers.muon import hidden_matrices
+from qkv.training.recipe import Recipe
+from tests.support.tiny import plain, write_data
+
+
+class Small(nn.Module):
+    """Two linear layers of one shape and one of another, a token table, a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 4)
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 6)])
+        self.norm = nn.LayerNorm(6)
+        self.double()
+
+
+def small() -> Small:
+    torch.manual_seed(1)
+    return Small()
+
+
+def give_gradients(model: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
+
+
+def test_muon_takes_the_linear_layers_and_adamw_the_rest() -> None:
+    model = build_model(ModelConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1), 11, 11, 0)
+    names = set(hidden_matrices(model))
+    assert all(name.endswith(".weight") for name in names)
+    assert not any("tokens" in name or "norm" in name for name in names)
+    # Four of each attention (three of them) and two of each feed-forward network (two of them).
+    assert len(names) == 3 * 4 + 2 * 2
+    optimizer = MuonConfig().build(model)
+    assert set(optimizer.others.names) == {name for name, _ in model.named_parameters()} - names
+
+
+def test_a_weight_tied_to_a_table_is_not_hidden() -> None:
+    model = small()
+    head = nn.Linear(4, 7, bias=False).double()
+    head.weight = model.table.weight
+    model.layers.append(head)
+    assert len(hidden_matrices(model)) == 3
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_muon_is_its_equation(weight_decay: float) -> None:
+    model = small()
+    config = MuonConfig(momentum=0.9, factor=0.5, weight_decay=weight_decay)
+    optimizer = config.build(model)
+    expected = {name: parameter.detach().clone() for name, parameter in hidden_matrices(model).items()}
+    buffers = {name: torch.zeros_like(weight) for name, weight in expected.items()}
+    for update, rate in enumerate((0.1, 0.02, 0.3)):
+        give_gradients(model, update)
+        for name, parameter in hidden_matrices(model).items():
+            assert parameter.grad is not None
+            buffers[name] = 0.9 * buffers[name] + parameter.grad
+            direction = newton_schulz(parameter.grad + 0.9 * buffers[name])
+            expected[name] *= 1 - rate * weight_decay
+            expected[name] -= rate * 0.5 * max(parameter.shape) ** 0.5 * direction
+        optimizer.step(rate)
+    for name, parameter in hidden_matrices(model).items():
+        torch.testing.assert_close(parameter.detach(), expected[name])
+
+
+def test_muon_moves_the_rest_as_adamw_does() -> None:
+    model, twin = small(), small()
+    muon, adamw = MuonConfig(weight_decay=0.1).build(model), AdamWConfig(weight_decay=0.1).build(twin)
+    for update in range(3):
+        give_gradients(model, update)
+        give_gradients(twin, update)
+        muon.step(0.1)
+        adamw.step(0.1)
+    hidden = hidden_matrices(model)
+    for (name, ours), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+        assert torch.equal(ours, theirs) == (name not in hidden)
+
+
+def test_adamw_is_pytorchs() -> None:
+    model, twin = small(), small()
+    ours = AdamWConfig(weight_decay=0.1, eps=1e-8).build(model)
+    matrices = [parameter for parameter in twin.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in twin.parameters() if parameter.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+    theirs = torch.optim.AdamW(groups, lr=0.1, betas=(0.9, 0.98), eps=1e-8)
+    for update in range(3):
+        give_gradients(model, update)
+        give_gradients(twin, update)
+        ours.step(0.1)
+        theirs.step()
+    for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("kind", optimizers.names())
+def test_restored_state_gives_the_same_next_step(kind: str) -> None:
+    config: OptimizerConfig = optimizers[kind](kind=kind)
+    model, twin = small(), small()
+    first, second = config.build(model), config.build(twin)
+    give_gradients(model, 0)
+    first.step(0.1)
+    twin.load_state_dict(model.state_dict())
+    second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
+    for each in (model, twin):
+        give_gradients(each, 1)
+    first.step(0.1)
+    second.step(0.1)
+    for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(mine, other)
+
+
+def test_missing_gradient_is_named() -> None:
+    model = small()
+    optimizer = Muon(hidden_matrices(model).items(), AdamW([]))
+    with pytest.raises(ValueError, match=r"layers\.0\.weight has no gradient"):
+        optimizer.step(0.1)
+
+
+def test_an_optimizer_without_kind_is_adamw(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    recipe = plain(data, tmp_path / "run")
+    recipe["optimizer"] = {"beta2": 0.9}
+    assert validate(Recipe, recipe, "recipe").optimizer == AdamWConfig(beta2=0.9)
+    recipe["optimizer"] = "muon"
+    assert validate(Recipe, recipe, "recipe").optimizer == MuonConfig()
