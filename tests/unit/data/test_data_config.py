@@ -32,7 +32,7 @@ def test_what_is_dumped_reads_back_equal() -> None:
     [
         {},
         {"train": []},
-        {"train": {"kind": "csv", "path": "a"}},
+        {"train": {"kind": "xls", "path": "a"}},
         {"train": {**TEXT, "path": "a"}},
         {"train": {**TEXT, "weight": 0}},
         {"train": {**TEXT, "weight": float("nan")}},

@@ -1,15 +1,34 @@
-"""Two columns of a Parquet file as raw bytes, row by row, in bounded memory."""
+"""`kind: parquet`: two columns of a table, row by row in bounded memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from qkv.data.lines import Policy, ReadCounts, decode
+from qkv.data.readers.base import OneFileCorpus, corpora
 from qkv.errors import DataError, UsageError
 
 ROWS_AT_A_TIME = 8192
 
 
-def parquet_rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
+@corpora.register
+class ParquetCorpus(OneFileCorpus):
+    """Two string columns of a Parquet table; needs the extra `qkv[parquet]`."""
+
+    kind: Literal["parquet"] = "parquet"
+    src: str = "src"
+    """Column of the source."""
+    tgt: str = "tgt"
+    """Column of the target."""
+
+    def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        for row, (src_raw, tgt_raw) in enumerate(_rows(path, self.src, self.tgt), start=1):
+            src = decode(src_raw, path, row, invalid, counts)
+            tgt = decode(tgt_raw, path, row, invalid, counts)
+            yield row, None if src is None or tgt is None else (src, tgt)
+
+
+def _rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
     """The values of columns `src` and `tgt`; bytes, because Parquet does not check that strings are UTF-8."""
     try:
         import pyarrow

@@ -1,0 +1,74 @@
+"""What every kind of corpus does, and the registry of the kinds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+
+from qkv.config.base import Config, Kinds
+from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
+from qkv.errors import DataError
+
+
+class RawPair(NamedTuple):
+    """A pair as it stands in its file; `line` (of a Parquet table: row) counts from 1."""
+
+    src: str
+    tgt: str
+    line: int
+
+
+class CorpusConfig(Config):
+    """A source of pairs."""
+
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    """How many times an epoch goes through these pairs; 0.5 takes half of them, another half each epoch."""
+
+    def files(self) -> dict[str, Path]:
+        """The files that it reads, by the key that names them."""
+        raise NotImplementedError
+
+    def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
+        """Stream the pairs; paths are relative to `root`. Pairs with invalid text go as `invalid` says."""
+        raise NotImplementedError
+
+
+corpora = Kinds[CorpusConfig]("corpus")
+
+
+def require_some(pairs: int, path: Path) -> None:
+    if pairs == 0:
+        raise DataError(f"{path}: is empty; give a file with at least one pair")
+
+
+def decoded_lines(path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, str | None]]:
+    """The lines of a file with their numbers; None for one that is invalid and to be skipped."""
+    for line, raw in enumerate(byte_lines(path), start=1):
+        yield line, decode(raw, path, line, invalid, counts)
+
+
+class OneFileCorpus(CorpusConfig):
+    """Both sides in one file. An empty line is an empty pair: dropped later, and counted."""
+
+    path: Path
+    """The file; text may be compressed by gzip or zstandard."""
+
+    def files(self) -> dict[str, Path]:
+        return {"path": self.path}
+
+    def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
+        path = root / self.path
+        pairs = 0
+        for line, sides in self.records(path, invalid, counts):
+            pairs += 1
+            counts.read += 1
+            if sides is None:
+                counts.invalid += 1
+            else:
+                yield RawPair(*sides, line)
+        require_some(pairs, path)
+
+    def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        """Where each pair begins, and its sides; None where they hold invalid text that is to be skipped."""
+        raise NotImplementedError

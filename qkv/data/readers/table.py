@@ -1,0 +1,71 @@
+"""What tables as text have in common: rows of fields, and a header that names the columns or none."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from qkv.data.lines import Policy, ReadCounts
+from qkv.data.readers.base import OneFileCorpus
+from qkv.errors import DataError
+
+Column = Annotated[int, Field(ge=0)] | str
+"""The number of a column, counted from 0, or its name in the header."""
+Row = tuple[int, list[str] | None]
+"""The line where a row begins and its fields: none in an empty row, None for invalid text that is to be skipped."""
+
+
+class TableCorpus(OneFileCorpus):
+    """Two columns of a text file."""
+
+    @property
+    def headed(self) -> bool:
+        """Whether the first row names the columns."""
+        raise NotImplementedError
+
+    def columns(self) -> dict[str, Column]:
+        """The columns of source and target, by the key that names them."""
+        raise NotImplementedError
+
+    def rows(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[Row]:
+        """All rows, the header included."""
+        raise NotImplementedError
+
+    def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        rows = self.rows(path, invalid, counts)
+        names = _header(rows, path) if self.headed else []
+        src, tgt = ((key, _place(column, names, path)) for key, column in self.columns().items())
+        for line, fields in rows:
+            if fields:
+                yield line, (_field(fields, *src, path, line), _field(fields, *tgt, path, line))
+            else:
+                yield line, None if fields is None else ("", "")
+
+
+def _header(rows: Iterator[Row], path: Path) -> list[str]:
+    line, names = next(rows, (1, []))
+    if names is None:
+        raise DataError(f"{path}:{line}: the header is not valid UTF-8; save the file as UTF-8")
+    return [name.strip() for name in names]
+
+
+def _place(column: Column, names: list[str], path: Path) -> int:
+    """The number of a column."""
+    if isinstance(column, int):
+        return column
+    if names.count(column) == 1:
+        return names.index(column)
+    if not names:
+        raise DataError(f"{path}: is empty; give a file with a header and at least one pair")
+    problem = f"has {names.count(column)} columns" if column in names else "has no column"
+    raise DataError(f"{path}:1: {problem} {column!r}; the columns are {', '.join(map(repr, names))}")
+
+
+def _field(fields: Sequence[str], key: str, place: int, path: Path, line: int) -> str:
+    if place < len(fields):
+        return fields[place]
+    raise DataError(
+        f"{path}:{line}: has {len(fields)} column(s), so there is no column {place} ({key}, counted from 0); "
+        "complete the line, or correct the separator or the key"
+    )
