@@ -37,6 +37,11 @@ def cosine(fraction: float, peak: float, floor: float = 0.0) -> float:
     return floor + (peak - floor) * (1 + math.cos(math.pi * _clip(fraction))) / 2
 
 
+def stable_then_linear(fraction: float, peak: float, decay: float, floor: float = 0.0) -> float:
+    """`peak`, and over the last `decay` of the run straight down to `floor` (Hu et al. 2024)."""
+    return linear((fraction - (1 - decay)) / decay, peak, floor)
+
+
 def after_warm_up(fraction: float, warmed: float) -> float:
     """The part of the decay that is done, from 0 where the warm-up ended (at `warmed` of the run) to 1 at the end."""
     return (fraction - warmed) / (1 - warmed) if warmed < 1 else 0.0

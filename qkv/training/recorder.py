@@ -1,6 +1,6 @@
 """The leader's books: log, validate, save, keep the best."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 
 import torch
@@ -150,7 +150,7 @@ class Recorder:
     def _averaged(self) -> AbstractContextManager[None]:
         """Inside, the model has the weights that it is judged and saved by."""
         ema = self.learner.ema
-        return ema.in_place_of(self.learner.model) if ema else nullcontext()
+        return ema.in_place_of(self.learner.model) if ema else self.learner.optimizer.averaged()
 
     def _save_best(self, state: TrainState, scores: dict[str, float]) -> None:
         """The best model so far; without dev data, the last one."""

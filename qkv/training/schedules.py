@@ -107,3 +107,26 @@ class ConstantConfig(ScheduleConfig):
 
     def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         return formulas.constant(update, self.peak, self.warmup)
+
+
+@schedules.register
+class WarmUpStableDecayConfig(ScheduleConfig):
+    """Linear to the peak over the warm-up, the peak for most of the run, then straight down to the floor.
+
+    Until the decay begins, the rate does not depend on how long the run will be: a run can be prolonged by resuming it
+    with a larger `training.stop_after`, as if it had been planned so.
+    """
+
+    kind: Literal["wsd"] = "wsd"
+    peak: float = Field(default=5e-4, gt=0)
+    """Highest rate."""
+    warmup: int = Field(default=0, ge=0)
+    """Updates of linear growth at the start."""
+    decay: float = Field(default=0.2, gt=0, le=1)
+    """The part of the run, at its end, over which the rate falls."""
+    floor: float = Field(default=0.0, ge=0)
+    """Rate at the end of the run."""
+
+    def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
+        rise = formulas.warm_up(update, self.warmup)
+        return rise * formulas.stable_then_linear(fraction, self.peak, self.decay, self.floor)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.functional.schedules import constant, cosine, inverse_sqrt, linear, noam, warm_up
+from qkv.functional.schedules import constant, cosine, inverse_sqrt, linear, noam, stable_then_linear, warm_up
 
 
 @pytest.mark.parametrize(("d_model", "warmup", "factor"), [(128, 2000, 1.0), (512, 4000, 2.0), (64, 1, 0.5)])
@@ -49,3 +49,11 @@ def test_linear_and_cosine_go_from_peak_to_floor() -> None:
         assert schedule(1.7, 3.0, 1.0) == pytest.approx(1.0)
     assert linear(0.25, 4.0) == pytest.approx(3.0)
     assert cosine(0.25, 4.0) == pytest.approx(2 + 2**0.5)
+
+
+def test_stable_then_linear_falls_only_at_the_end() -> None:
+    rates = [stable_then_linear(fraction, 3.0, 0.25, 1.0) for fraction in (0.0, 0.5, 0.75, 0.875, 1.0, 1.2)]
+    assert rates == pytest.approx([3.0, 3.0, 3.0, 2.0, 1.0, 1.0])
+    assert [stable_then_linear(f / 4, 3.0, 1.0) for f in range(5)] == pytest.approx(
+        [linear(f / 4, 3.0) for f in range(5)]
+    )

@@ -3,6 +3,7 @@
 from qkv.training.optimizers.adamw import AdamW, AdamWConfig
 from qkv.training.optimizers.base import AnyOptimizer, Optimizer, OptimizerConfig, optimizers
 from qkv.training.optimizers.muon import Muon, MuonConfig
+from qkv.training.optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeConfig
 
 __all__ = [
     "AdamW",
@@ -12,5 +13,7 @@ __all__ = [
     "MuonConfig",
     "Optimizer",
     "OptimizerConfig",
+    "ScheduleFreeAdamW",
+    "ScheduleFreeConfig",
     "optimizers",
 ]

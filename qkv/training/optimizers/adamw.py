@@ -1,6 +1,7 @@
 """AdamW on PyTorch's fused kernel, with its state as named tensors."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -66,6 +67,9 @@ class AdamW:
                 eps=self.eps,
                 maximize=False,
             )
+
+    def averaged(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def tensors(self) -> dict[str, Tensor]:
         moments = {"mean": self.means, "square": self.squares, "step": self.steps}

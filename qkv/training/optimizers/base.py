@@ -1,6 +1,7 @@
 """What every optimiser does, and how one is chosen by `kind:`."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -14,6 +15,10 @@ class Optimizer(Protocol):
 
     def step(self, rate: float) -> None:
         """One update with this learning rate."""
+        ...
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights by which it is validated and saved; afterwards its own again."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -90,6 +91,9 @@ class Muon:
                 torch._foreach_mul_(matrices, 1 - rate * self.weight_decay)
             size = rate * self.factor * math.sqrt(max(matrices[0].shape))
             torch._foreach_add_(matrices, list(directions), alpha=-size)
+
+    def averaged(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def tensors(self) -> dict[str, Tensor]:
         return self.others.tensors() | {f"momentum/{name}": buffer for name, buffer in self.buffers.items()}

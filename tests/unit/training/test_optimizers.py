@@ -10,7 +10,15 @@ from qkv.config.load import validate
 from qkv.functional.orthogonal import newton_schulz
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
-from qkv.training.optimizers import AdamW, AdamWConfig, Muon, MuonConfig, OptimizerConfig, optimizers
+from qkv.training.optimizers import (
+    AdamW,
+    AdamWConfig,
+    Muon,
+    MuonConfig,
+    OptimizerConfig,
+    ScheduleFreeConfig,
+    optimizers,
+)
 from qkv.training.optimizers.muon import hidden_matrices
 from qkv.training.recipe import Recipe
 from tests.support.tiny import plain, write_data
@@ -104,6 +112,37 @@ def test_adamw_is_pytorchs() -> None:
         theirs.step()
     for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_schedule_free_is_its_equations(weight_decay: float) -> None:
+    model = small()
+    optimizer = ScheduleFreeConfig(beta1=0.8, beta2=0.9, eps=1e-3, weight_decay=weight_decay).build(model)
+    y = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    z, x = dict(y), dict(y)
+    v = {name: torch.zeros_like(weight) for name, weight in y.items()}
+    total = 0.0
+    for update, rate in enumerate((0.01, 0.1, 0.1, 0.05), start=1):
+        give_gradients(model, update)
+        total += max(rate, 0.1 if update > 1 else 0.0) ** 2
+        share = max(rate, 0.1 if update > 1 else 0.0) ** 2 / total
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None
+            v[name] = 0.9 * v[name] + 0.1 * parameter.grad**2
+            direction = parameter.grad / ((v[name] / (1 - 0.9**update)).sqrt() + 1e-3)
+            if parameter.dim() > 1:
+                direction = direction + weight_decay * y[name]
+            z[name] = z[name] - rate * direction
+            x[name] = (1 - share) * x[name] + share * z[name]
+            y[name] = 0.2 * z[name] + 0.8 * x[name]
+        optimizer.step(rate)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), y[name])
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    with optimizer.averaged():
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(parameter.detach(), x[name])
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
 
 
 @pytest.mark.parametrize("kind", optimizers.names())

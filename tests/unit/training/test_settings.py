@@ -116,6 +116,10 @@ def test_minutes(data: Path, scratch: Path) -> None:
 @pytest.mark.parametrize(
     ("schedule", "rate"),
     [
+        (
+            {"kind": "wsd", "peak": 1e-3, "warmup": 2, "decay": 0.5},
+            lambda n: schedules.warm_up(n, 2) * schedules.stable_then_linear((n - 1) / 6, 1e-3, 0.5),
+        ),
         ({"kind": "noam", "warmup": 3, "factor": 2.0}, lambda n: schedules.noam(n, 16, 3, 2.0)),
         ({"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 3}, lambda n: 1e-3 * min(n / 3, math.sqrt(3 / n))),
         ({"kind": "linear", "peak": 1e-3, "warmup": 2}, lambda n: 1e-3 * min(n / 2, (7 - n) / 5)),
