@@ -4,8 +4,9 @@ import json
 import math
 import os
 import signal
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from qkv.files import read_manifest
 from qkv.functional import schedules
 from qkv.models.folder import load_model
 from qkv.models.weights import named_weights, read_tensors
+from qkv.training import loop
 from qkv.training.average import average_run
 from qkv.training.checkpoint import list_checkpoints
 from qkv.training.ema import MovingAverage
@@ -145,9 +147,11 @@ def half_wave(fraction: float) -> float:
 @pytest.mark.parametrize("kind", ["linear", "cosine"])
 @pytest.mark.parametrize("stop_after", ["12u", "2e", "900t", "0.02m"])
 def test_a_warm_up_ends_at_the_peak_whatever_the_unit_of_the_run(
-    kind: str, stop_after: str, data: Path, scratch: Path
+    kind: str, stop_after: str, data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows beforehand how much of the run the warm-up takes; the decay starts where it ended."""
+    # A clock that ticks whenever it is read: the same number of updates on every machine.
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=count(0, 0.02).__next__))
     recipe = changed(plain(data, scratch / "run"), training={"stop_after": stop_after})
     rates = rates_of(train(recipe | {"schedule": {"kind": kind, "peak": 1e-3, "warmup": 5}}))
     assert rates[:5] == pytest.approx([1e-3 * n / 5 for n in range(1, 6)])
