@@ -13,6 +13,14 @@ class UsageError(QkvError):
     exit_code = 2
 
 
+class ConfigError(UsageError, ValueError):
+    """A configuration, from a file or built in code, has a wrong key or value; each line names one."""
+
+
+class ArgumentError(UsageError, TypeError):
+    """A Python function was called with something of the wrong type."""
+
+
 class DataError(QkvError):
     """The user's files cannot be used as they are; the message starts with `file:line`."""
 

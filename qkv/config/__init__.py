@@ -2,7 +2,7 @@
 
 from qkv.config.base import Config, Kinds
 from qkv.config.dump import dump_config
-from qkv.config.load import load_config, validate
+from qkv.config.load import load_config, validate, with_overrides
 from qkv.config.overrides import apply_overrides
 from qkv.config.parse import Document
 from qkv.config.periods import Period
@@ -21,5 +21,6 @@ __all__ = [
     "reference_page",
     "schema",
     "validate",
+    "with_overrides",
     "write_yaml",
 ]

@@ -15,18 +15,71 @@ of something is a new file and one registration:
 
 import types
 import weakref
-from collections.abc import Iterator
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from qkv.errors import ArgumentError, ConfigError
 
 WRONG_SCALAR = "wrong_scalar"
 
 
-class Config(BaseModel):
-    """Frozen, typed, and deaf to nothing: an unknown key is an error. A field's docstring is its description."""
+class _Explained(ModelMetaclass):
+    """A config that is built in code fails with the sentences of one that is read from a file.
+
+    This is the metaclass's work because pydantic builds the configs inside another one without calling the class: the
+    outermost one tells all problems, with the whole path to each key.
+    """
+
+    if not TYPE_CHECKING:  # the signatures of the configs are those of their fields
+
+        def __call__(cls, *values: Any, **keys: Any) -> Any:
+            if values:
+                raise ArgumentError(f"{cls.__name__} takes its keys by name: {cls.__name__}(key=value, ...)")
+            try:
+                return super().__call__(**keys)
+            except ValidationError as error:
+                problem = _refusal(cls, keys, error)
+            raise problem
+
+
+def _refusal(cls: Any, data: Any, error: ValidationError) -> ConfigError:
+    from qkv.config.explain import dotted, explain, refusal  # which needs this file
+
+    name = cls.__name__
+    return refusal(explain(cls, data, error), lambda problem: f"{name}: {dotted(problem.loc)}" if problem.loc else name)
+
+
+class Config(BaseModel, metaclass=_Explained):
+    """Typed and frozen; an unknown key is an error. A field's docstring is its description.
+
+    What is wrong is said by a `ConfigError`, which is a `ValueError`, and never by pydantic's own error.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -39,6 +92,27 @@ class Config(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         _classes.append(weakref.ref(cls))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some keys changed, checked as a new config is."""
+        return type(self)(**{**dict(self), **update}) if update else super().model_copy(deep=deep)
+
+    if not TYPE_CHECKING:  # a checker knows from `frozen` that no key can be set
+
+        @classmethod
+        def model_validate(cls, obj: Any, **options: Any) -> Self:
+            """`obj`, a dict for example, as a config."""
+            try:
+                return super().model_validate(obj, **options)
+            except ValidationError as error:
+                problem = _refusal(cls, obj, error)
+            raise problem
+
+        def __setattr__(self, name: str, value: Any) -> NoReturn:
+            raise ConfigError(f"{type(self).__name__}.{name}: a config does not change; {_COPY.format(name)}")
+
+        def __delattr__(self, name: str) -> NoReturn:
+            raise ConfigError(f"{type(self).__name__}.{name}: a config does not change; {_COPY.format(name)}")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -61,6 +135,8 @@ class Config(BaseModel):
                 return {"kind": type(default).model_fields["kind"].default, **value}
         return value
 
+
+_COPY = 'make another one: config.model_copy(update={{"{}": ...}})'
 
 _classes: list["weakref.ref[type[Config]]"] = []  # in the order of definition: what is inside comes first
 

@@ -1,8 +1,8 @@
 """What pydantic found, said to a person: where each problem is, what is wrong and how to mend it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,10 +21,15 @@ from qkv.config.words import (
     one_of,
     plain_type,
     quoted,
+    shorten,
     shown,
 )
+from qkv.errors import ConfigError
+
+C = TypeVar("C", bound=Config)
 
 MOST_ERRORS = 100
+MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,27 @@ class _Spot:
     type: Any
     value: Any
     owner: type[Config] | None = None
+
+
+def checked(cls: type[C], data: Any) -> C | list[Problem]:
+    """`data` as a `cls`, or the problems that it has."""
+    try:
+        return cls.__pydantic_validator__.validate_python(data)  # type: ignore[no-any-return]
+    except ValidationError as error:
+        return explain(cls, data, error)
+
+
+def refusal(problems: Sequence[Problem], place: Callable[[Problem], str]) -> ConfigError:
+    """The error that says what is wrong, a line for each problem, which `place` begins."""
+    lines = [f"{place(problem)}: {problem.what}" for problem in problems[:MOST_PROBLEMS]]
+    if len(problems) > MOST_PROBLEMS:
+        lines.append("… and more; mend these first")
+    return ConfigError("\n".join(lines))
+
+
+def dotted(loc: Loc) -> str:
+    """A place as a person writes it: `model.num_heads`."""
+    return ".".join(shorten(str(part)) for part in loc)
 
 
 def explain(annotation: Any, data: Any, error: ValidationError, at: Loc = ()) -> list[Problem]:

@@ -78,8 +78,9 @@ def _put(data: dict[str, Any], keys: list[str], value: Any) -> list[Loc]:
         inside = here.get(index) if isinstance(here, dict) else here[index]
         if inside is None or isinstance(inside, str):
             # A bare word stands for {kind: word}, so a key can be set inside it.
-            inside = here[index] = {} if inside is None else {"kind": inside}
-            changed.append(loc)
+            here[index] = {} if inside is None else {"kind": inside}
+            changed += [loc] if inside is None else []
+            inside = here[index]
         here = inside
     index = _index(here, keys[-1], loc)
     here[index] = value

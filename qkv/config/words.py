@@ -112,7 +112,10 @@ def shown(value: Any) -> str:
         return f"the text {quoted(value)}"
     if isinstance(value, Mapping):
         return "a group of keys"
-    return "a list" if isinstance(value, list | tuple) else quoted(value)
+    if isinstance(value, list | tuple):
+        return "a list"
+    plain = isinstance(value, int | float | Path | Period)
+    return quoted(value) if plain else f"an object of the type {type(value).__name__}"
 
 
 def did_you_mean(given: str, names: Collection[str]) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from qkv.config import Config, validate
+from qkv.config import Config, with_overrides
 from qkv.config.overrides import apply_overrides
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.drafters import AnyDrafter, drafters
@@ -58,7 +58,7 @@ class TranslationConfig(Config):
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
     """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
     usual = {"search": {"kind": _search_kind(overrides, model)}}
-    return validate(TranslationConfig, apply_overrides(usual, overrides), "command line")
+    return with_overrides(TranslationConfig, usual, overrides, "command line")
 
 
 def _search_kind(overrides: Sequence[str], model: Path | None) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.nn.functional as F
-from pydantic import ValidationError
 from torch import Tensor, nn
 
 from qkv.data.batch import Batch
+from qkv.errors import ConfigError
 from qkv.functional.masks import causal
 from qkv.functional.smoothing import uniform
 from qkv.layers.attention import MultiHeadAttention
@@ -272,7 +272,7 @@ def test_concatenating_heads_is_summing_their_shares() -> None:
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"num_heads \(3\) must divide d_model \(16\)"):
         MultiHeadAttention(16, 3)
-    with pytest.raises(ValidationError, match=r"num_heads \(3\) must divide d_model \(16\)"):
+    with pytest.raises(ConfigError, match=r"num_heads \(3\) must divide d_model \(16\)"):
         ModelConfig(d_model=16, num_heads=3)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from pydantic import ValidationError
 
+from qkv.errors import ConfigError
 from qkv.models.build import build_model
 from qkv.models.config import PRESETS, ModelConfig
 from qkv.models.seq2seq import Seq2Seq
@@ -73,7 +73,7 @@ def test_a_key_beside_the_preset_wins() -> None:
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(ValidationError, match="'tiny', 'small', 'base' or 'big'"):
+    with pytest.raises(ConfigError, match='"tiny", "small", "base" or "big"'):
         ModelConfig(preset="huge")
 
 

@@ -3,9 +3,9 @@
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import ValidationError
 
 from qkv.config import Config, Kinds
+from qkv.errors import ConfigError
 
 
 class Shape(Config):
@@ -47,9 +47,9 @@ def test_without_a_kind_the_default_kind_is_meant() -> None:
     assert Drawing(shape={"side": 5}).shape == Square(side=5)
     # Only its kind: what else the default sets is not mixed with what is given.
     assert Drawing(shape={"colour": "blue"}).shape == Square(side=2, colour="blue")
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Drawing(shape={"radius": 5})
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Drawing(frame={"side": 5})
 
 
@@ -57,7 +57,7 @@ def test_a_kind_registered_late_is_seen_by_classes_built_before() -> None:
     shapes = _shapes()
     inner = type("Inner", (Config,), {"__annotations__": {"shape": Annotated[Shape, shapes]}})
     outer = type("Outer", (Config,), {"__annotations__": {"inner": inner}})
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         outer(inner={"shape": "square"})
 
     @shapes.register
@@ -100,7 +100,7 @@ class Scalars(Config):
     ],
 )
 def test_nothing_is_guessed(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Scalars(**wrong)
 
 
@@ -117,5 +117,5 @@ def test_a_config_is_frozen_and_knows_its_docstrings() -> None:
         """What it is."""
 
     assert Documented.model_fields["key"].description == "What it is."
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Documented().key = 2

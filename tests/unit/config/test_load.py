@@ -126,6 +126,53 @@ def test_a_wrong_override_is_named_as_such(complaint: Complaint, override: str, 
     assert complaint(text, override) == [f"command line: {line}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "overrides", "line"),
+    [
+        # A problem of a whole group, which the file does not have.
+        (
+            "model: {d_model: 8, num_heads: 4}",
+            ["model.num_heads=3"],
+            "command line: model.num_heads=3: model: d_model 8 is not a multiple of num_heads 3",
+        ),
+        # Only the override that brought it is named.
+        (
+            "model: {d_model: 8}",
+            ["lang=x", "model.tie=false", "model.num_heads=3"],
+            "command line: model.num_heads=3: model: d_model 8 is not a multiple of num_heads 3",
+        ),
+        # Two that do not fit together.
+        (
+            "lang: x",
+            ["model.d_model=9", "model.num_heads=2"],
+            "command line: model.d_model=9 and model.num_heads=2: model: d_model 9 is not a multiple of num_heads 2",
+        ),
+        # The file is wrong with and without the override.
+        (
+            "lang: x\nmodel: {d_model: 9, num_heads: 2}",
+            ["model.tie=false"],
+            "recipe.yaml:2: model: d_model 9 is not a multiple of num_heads 2",
+        ),
+        # The override replaces the group in which the file has the same key.
+        (
+            "model:\n  tie: true",
+            ["model={tie: 3}"],
+            "command line: model={tie: 3}: model.tie: must be true or false, not 3",
+        ),
+        # The word is the file's, though the override makes a group of it.
+        (
+            "model:\n  positions: lerned",
+            ["model.positions.size=3"],
+            f'recipe.yaml:2: model.positions.kind: unknown kind "lerned"; did you mean "learned"? ({KINDS})',
+        ),
+    ],
+)
+def test_a_problem_of_a_group_names_who_caused_it(
+    complaint: Complaint, text: str, overrides: list[str], line: str
+) -> None:
+    assert complaint(text, *overrides) == [line]
+
+
 def test_an_override_replaced_by_another_is_not_blamed(complaint: Complaint) -> None:
     assert complaint("lang: x", "model.tie=false", "model={tie: 3}") == [
         "command line: model={tie: 3}: model.tie: must be true or false, not 3"

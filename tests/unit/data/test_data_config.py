@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.data.readers import TextCorpus, TsvCorpus
+from qkv.errors import ConfigError
 
 TEXT = {"kind": "text", "src": "a.src", "tgt": "a.tgt"}
 TSV = {"kind": "tsv", "path": "a.tsv", "weight": 0.5}
@@ -45,11 +45,11 @@ def test_what_is_dumped_reads_back_equal() -> None:
     ],
 )
 def test_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         DataConfig.model_validate(wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"tokens": 1}, {"pairs": 0}, {"tokens": "many"}])
 def test_batch_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         BatchConfig.model_validate(wrong)

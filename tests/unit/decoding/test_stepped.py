@@ -1,7 +1,6 @@
 """Outputs of a wanted length: as long as asked, ended, and the best of those that are."""
 
 import pytest
-from pydantic import ValidationError
 
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.greedy import GreedyConfig
@@ -11,7 +10,7 @@ from qkv.decoding.search import Constraints, Limits
 from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.translation import Translation
 from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
+from qkv.errors import ConfigError, UsageError
 from tests.support.speaker import sentences, speaker
 from tests.support.tables import TableSteps, every_output, random_sources, random_table, task_of
 
@@ -87,9 +86,9 @@ def test_a_prefix_and_required_words_find_room() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValidationError, match="leave out length_factor"):
+    with pytest.raises(ConfigError, match="leave out length_factor"):
         BeamConfig(length=4, length_factor=1.5)
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         BeamConfig(length_factor=0)
     with pytest.raises(UsageError, match="takes no length or length_factor"):
         Translator(speaker(), "ctranslate2", BeamConfig(length=4)).translate(["aa"])

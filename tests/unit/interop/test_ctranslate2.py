@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ctranslate2
 import pytest
@@ -15,7 +15,7 @@ from qkv.files import sha256_of, verify_folder
 from qkv.interop.ctranslate2 import QUANTIZATIONS, export_ctranslate2, reasons_against, vocabulary
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
-from qkv.layers.residual import PreNormConfig, residuals
+from qkv.layers.residual import residuals
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.weights import named_weights
@@ -169,10 +169,6 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fast"]
 
 
-class RezeroConfig(PreNormConfig):
-    kind: Literal["rezero"] = "rezero"
-
-
 class WindowedModelConfig(ModelConfig):
     attention: str = "full"
 
@@ -202,8 +198,7 @@ def test_random_positions_of_training_do_not_matter_to_an_export() -> None:
 
 
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
-    unknown = WindowedModelConfig(attention="window").model_copy(update={"residual": RezeroConfig()})
-    config = config_of(unknown)
+    config = config_of(WindowedModelConfig(attention="window", residual="rezero"))
     assert reasons_against(config) == [
         "CTranslate2 has no form of model.residual.kind rezero",
         "the export to CTranslate2 does not know model.attention",

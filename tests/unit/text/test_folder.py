@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from qkv.errors import CorruptFolder, UsageError
+from qkv.errors import ConfigError, CorruptFolder, UsageError
 from qkv.text import TextConfig, fingerprint, load_tokenizers
 
 SRC, TGT = ["abba", "baba"], ["ɒ bː ɒ", "b ɒ b ɒ"]
@@ -21,7 +20,7 @@ def tgt() -> list[str]:
 
 @pytest.mark.parametrize("given", [{}, {"src": "char"}, {"shared": "char", "src": "char"}, {"tgt": "char"}])
 def test_either_shared_or_both_sides(given: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="either shared, or both src and tgt"):
+    with pytest.raises(ConfigError, match="either shared, or both src and tgt"):
         TextConfig.model_validate(given)
 
 

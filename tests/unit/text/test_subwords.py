@@ -6,9 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pydantic import ValidationError
 
-from qkv.errors import CorruptFolder, DataError, UsageError
+from qkv.errors import ConfigError, CorruptFolder, DataError, UsageError
 from qkv.text import BytePairConfig, NormalizeConfig, SentencePieceConfig, Tokenizer, TokenizerConfig
 from qkv.text.special import NAMES, SPECIAL
 
@@ -105,7 +104,7 @@ def test_text_that_sentencepiece_skips_is_a_data_error() -> None:
 
 
 def test_sentencepiece_dropout_is_a_probability() -> None:
-    with pytest.raises(ValidationError, match="from 0 to 1"):
+    with pytest.raises(ConfigError, match="from 0 to 1"):
         SentencePieceConfig(sampling=1.5)
     assert SentencePieceConfig(model="unigram", sampling=1.5).sampling == 1.5
 

@@ -1,0 +1,91 @@
+"""Configurations that are built in code: the same sentences as for a file, and no error of pydantic's own."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from qkv.data.config import DataConfig
+from qkv.decoding.beam import BeamConfig
+from qkv.errors import ArgumentError, ConfigError
+from qkv.models.config import ModelConfig
+from qkv.text import TextConfig
+from qkv.training.recipe import Recipe, TrainingConfig
+
+DATA: dict[str, Any] = {"train": {"kind": "tsv", "path": "pairs.tsv"}}
+TEXT: dict[str, Any] = {"shared": "char"}
+
+
+def recipe(**keys: Any) -> Recipe:
+    return Recipe(**{"data": DATA, "text": TEXT, **keys})
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: BeamConfig(size=0), "BeamConfig: size: must be at least 1, not 0"),
+        (lambda: BeamConfig(sise=3), 'BeamConfig: sise: unknown key of kind "beam"; did you mean "size"?'),
+        (lambda: BeamConfig(size=3, groups=2), "BeamConfig: size 3 cannot be divided into 2 groups of one size"),
+        (lambda: BeamConfig(length_penalty="pwr"), 'BeamConfig: length_penalty: unknown kind "pwr"'),
+        (lambda: recipe(model={"d_modl": 5}), 'Recipe: model.d_modl: unknown key; did you mean "d_model"?'),
+        (lambda: recipe(training={"stop_after": 5}), "Recipe: training.stop_after: 5 has no unit"),
+        (lambda: recipe(model=BeamConfig()), "Recipe: model: must be a group of keys, not an object of the type Beam"),
+        (lambda: recipe(seed=object()), "Recipe: seed: must be a whole number, not an object of the type object"),
+        (lambda: recipe(data=None), "Recipe: data: must be a group of keys, not null (empty)"),
+        (lambda: Recipe(), "Recipe: data: is missing; add it (a group of keys)"),
+        (
+            lambda: recipe(validation={"patience": 3}),
+            "Recipe: validation.metrics and validation.patience need dev data",
+        ),
+        (lambda: Recipe.model_validate({"data": DATA, "text": TEXT, "sed": 1}), "Recipe: sed: unknown key"),
+        (lambda: Recipe.model_validate(None), "Recipe: must be a group of keys, not null (empty)"),
+        (lambda: recipe().model_copy(update={"seed": "x"}), 'Recipe: seed: must be a whole number, not the text "x"'),
+        (lambda: recipe().model_copy(update={"sede": 1}), 'Recipe: sede: unknown key; did you mean "seed"?'),
+    ],
+)
+def test_a_wrong_key_is_one_sentence(build: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build()
+    assert str(caught.value).startswith(sentence)
+    assert isinstance(caught.value, ValueError)
+    assert not isinstance(caught.value, ValidationError)
+    # A traceback that also shows pydantic's error would be its raw error all the same.
+    assert caught.value.__context__ is None
+
+
+def test_keys_have_names() -> None:
+    with pytest.raises(ArgumentError, match=r"BeamConfig takes its keys by name: BeamConfig\(key=value, ...\)"):
+        BeamConfig(5)
+
+
+def test_a_config_does_not_change() -> None:
+    made = recipe()
+    with pytest.raises(
+        ConfigError, match=r'Recipe\.seed: a config does not change; .*model_copy\(update={"seed": ...}'
+    ):
+        made.seed = 3
+    with pytest.raises(ConfigError, match=r"Recipe\.seed: a config does not change"):
+        del made.seed
+    assert made.seed == 1
+
+
+def test_a_changed_copy_is_a_whole_config() -> None:
+    other = recipe().model_copy(update={"run": "runs/other", "model": {"d_model": 64}})
+    assert other.run == Path("runs/other")
+    assert other.model == ModelConfig(d_model=64)
+    assert other == recipe(run="runs/other", model={"d_model": 64})
+
+
+def test_groups_are_configs_or_dicts() -> None:
+    built = Recipe(
+        data=DataConfig(train=DATA["train"]), text=TextConfig(shared="char"), training=TrainingConfig(stop_after="5u")
+    )
+    assert built == recipe(training={"stop_after": "5u"})
+
+
+def test_an_error_travels_between_processes() -> None:
+    error = ConfigError("BeamConfig: size: must be at least 1, not 0")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
