@@ -8,17 +8,52 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from qkv.errors import CorruptFolder, QkvError
+from qkv.reading import STRICT, Count, read_record
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 TEMPORARY_SUFFIX = ".tmp"
 OLD_SUFFIX = ".old.tmp"
+
+
+def _inside(name: str) -> str:
+    """The name of a file in a folder or below it."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
+        raise ValueError("names a file outside its folder")
+    return name
+
+
+@with_config(STRICT)
+class FileEntry(TypedDict):
+    """What a manifest says of a file."""
+
+    size: Count
+    sha256: str
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class Manifest(TypedDict):
+    """What a manifest holds, beside what each kind of folder says about itself."""
+
+    format: Count
+    seal: str
+    files: dict[Annotated[str, AfterValidator(_inside)], FileEntry]
+    what: NotRequired[str | None]
+    """The kind of the folder."""
+    quantization: NotRequired[str | None]
+    """Of an export."""
+    score: NotRequired[float | None]
+    """Of a checkpoint; NaN where the validation gave none."""
 
 
 def sha256_of(path: Path) -> str:
@@ -93,7 +128,7 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
         sync(path)
 
 
-def _seal_of(manifest: dict[str, Any]) -> str:
+def _seal_of(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of the manifest without its seal."""
     content = {key: value for key, value in manifest.items() if key != "seal"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -121,7 +156,7 @@ def _swap_in(temporary: Path, final: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def verify_folder(folder: Path) -> dict[str, Any]:
+def verify_folder(folder: Path) -> Manifest:
     """The manifest of `folder`, after checking every file against it; raises CorruptFolder."""
     manifest = read_manifest(folder)
     for name, expected in manifest["files"].items():
@@ -137,24 +172,19 @@ def verify_folder(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of `folder`; its files are not looked at."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise CorruptFolder(f"{folder}: no such folder")
     if not path.is_file():
         raise CorruptFolder(f"{folder}: has no {MANIFEST}; it was not written completely, or not by qkv")
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version = int(manifest["format"])
-        sealed = manifest["seal"] == _seal_of(manifest)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFolder(f"{path}: is not a manifest; use another copy of the folder") from error
-    if version > FORMAT_VERSION:
+    manifest = read_record(path, Manifest, "a manifest")
+    if manifest["format"] > FORMAT_VERSION:
+        version = manifest["format"]
         raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
-    if not sealed:
+    if manifest["seal"] != _seal_of(manifest):
         raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
-    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in manifest["files"]):
-        raise CorruptFolder(f"{path}: names a file outside its folder")
     return manifest
 
 

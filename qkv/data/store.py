@@ -13,13 +13,16 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from qkv.errors import CorruptFolder
 from qkv.files import MANIFEST, read_manifest, verify_folder
+from qkv.reading import STRICT, Count, read_record
 
 INDEX = np.dtype([("start", "<u8"), ("src", "<u4"), ("tgt", "<u4")])
 """Where a pair begins in `text.bin`, and how many bytes its source and its target have."""
@@ -30,41 +33,43 @@ SRC_LEN_FILE, TGT_LEN_FILE = "src_len.bin", "tgt_len.bin"
 Lengths = npt.NDArray[np.uint32]
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Limits:
     """The most tokens of a side, its end token included."""
 
-    max_src: int
-    max_tgt: int
+    max_src: Count
+    max_tgt: Count
 
 
 class CorpusRange(NamedTuple):
     """Pairs `start` to `stop` come from one corpus, which counts `weight` times an epoch."""
 
-    start: int
-    stop: int
-    weight: float
+    start: Count
+    stop: Count
+    weight: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class StoreReport:
     """What became of the pairs of the corpora: read = kept + empty + too_long + invalid + held_out."""
 
-    read: int
-    kept: int
-    empty: int
-    too_long: int
-    invalid: int
+    read: Count
+    kept: Count
+    empty: Count
+    too_long: Count
+    invalid: Count
     """Dropped for invalid UTF-8."""
-    held_out: int
+    held_out: Count
     """Left to the other part of a hold-out."""
-    replaced: int
+    replaced: Count
     """Texts with U+FFFD put in for invalid bytes."""
-    src_tokens: int
+    src_tokens: Count
     """Of the pairs kept, end tokens included."""
-    tgt_tokens: int
-    src_unknown: int
-    tgt_unknown: int
+    tgt_tokens: Count
+    src_unknown: Count
+    tgt_unknown: Count
 
     def lines(self) -> list[str]:
         """For people: the counts that are not zero."""
@@ -81,18 +86,30 @@ class StoreReport:
 class PairStore:
     """A prepared corpus, open for reading. Reading is thread-safe: it moves no file position."""
 
-    def __init__(self, folder: Path, about: dict[str, Any], fingerprint: str) -> None:
+    def __init__(self, folder: Path, about: "About", fingerprint: str) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
         """SHA-256 of the content: pairs, lengths, corpora and weights."""
-        self.ranges = [CorpusRange(*values) for values in about["ranges"]]
-        self.limits = Limits(**about["limits"])
-        self.report = StoreReport(**about["report"])
-        self.src_len: Lengths = np.fromfile(folder / SRC_LEN_FILE, dtype=LENGTH)
-        self.tgt_len: Lengths = np.fromfile(folder / TGT_LEN_FILE, dtype=LENGTH)
-        self._text = os.open(folder / TEXT_FILE, os.O_RDONLY)
-        self._index = os.open(folder / INDEX_FILE, os.O_RDONLY)
+        self.ranges = about["ranges"]
+        self.limits = about["limits"]
+        self.report = about["report"]
+        try:
+            self.src_len: Lengths = np.fromfile(folder / SRC_LEN_FILE, dtype=LENGTH)
+            self.tgt_len: Lengths = np.fromfile(folder / TGT_LEN_FILE, dtype=LENGTH)
+            self._text = os.open(folder / TEXT_FILE, os.O_RDONLY)
+            self._index = os.open(folder / INDEX_FILE, os.O_RDONLY)
+        except OSError as error:
+            raise CorruptFolder(f"{folder}: cannot be read ({error.strerror}); prepare the data again") from error
         weakref.finalize(self, _close, (self._text, self._index))
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        """The files and the ranges must speak of the same number of pairs."""
+        indexed = os.fstat(self._index).st_size / INDEX.itemsize
+        stops = [0, *(corpus.stop for corpus in self.ranges)]
+        joined = [corpus.start for corpus in self.ranges] == stops[:-1] and stops == sorted(stops)
+        if not joined or not len(self.src_len) == len(self.tgt_len) == indexed == stops[-1]:
+            raise CorruptFolder(f"{self.folder}: its files are of different data; delete it and prepare the data again")
 
     @classmethod
     def open(cls, folder: Path) -> "PairStore":
@@ -104,7 +121,7 @@ class PairStore:
                 raise CorruptFolder(f"{path}: is missing or has changed; delete {folder} and prepare the data again")
         if ABOUT_FILE not in manifest["files"]:
             raise CorruptFolder(f"{folder / MANIFEST}: is not the manifest of prepared data")
-        about = json.loads((folder / ABOUT_FILE).read_text(encoding="utf-8"))
+        about = read_record(folder / ABOUT_FILE, About, "the description of prepared data")
         return cls(folder, about, hashlib.sha256(json.dumps(manifest["files"], sort_keys=True).encode()).hexdigest())
 
     def verify(self) -> None:
@@ -122,7 +139,7 @@ class PairStore:
                 raise IndexError(f"pair {index} of {len(self)}")
             start, src, tgt = struct.unpack("<QII", self._pread(self._index, INDEX.itemsize, index * INDEX.itemsize))
             both = self._pread(self._text, src + tgt, start)
-            texts.append((both[:src].decode(), both[src:].decode()))
+            texts.append((self._decoded(both[:src]), self._decoded(both[src:])))
         return texts
 
     def chunks(self, size: int = 4096) -> Iterator[list[tuple[str, str]]]:
@@ -135,20 +152,34 @@ class PairStore:
             text = self._pread(self._text, int(index["src"].sum() + index["tgt"].sum()), base)
             pairs = []
             for src, tgt in zip(index["src"].tolist(), index["tgt"].tolist(), strict=True):
-                pairs.append((text[at : at + src].decode(), text[at + src : at + src + tgt].decode()))
+                pairs.append((self._decoded(text[at : at + src]), self._decoded(text[at + src : at + src + tgt])))
                 at += src + tgt
             yield pairs
 
     def _pread(self, descriptor: int, size: int, offset: int) -> bytes:
-        data = os.pread(descriptor, size, offset)
-        if len(data) != size:
+        if offset + size > os.fstat(descriptor).st_size:
             raise CorruptFolder(f"{self.folder}: ends too early; delete it and prepare the data again")
-        return data
+        return os.pread(descriptor, size, offset)
+
+    def _decoded(self, raw: bytes) -> str:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFolder(f"{self.folder}: is damaged; delete it and prepare the data again") from error
 
 
 def _close(descriptors: tuple[int, ...]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+@with_config(STRICT)
+class About(TypedDict):
+    """What `store.json` holds."""
+
+    ranges: list[CorpusRange]
+    limits: Limits
+    report: StoreReport
 
 
 def write_about(folder: Path, ranges: Sequence[CorpusRange], limits: Limits, report: StoreReport) -> None:

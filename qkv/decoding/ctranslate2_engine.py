@@ -3,7 +3,6 @@
 It does what gives the same outputs as our own search, and refuses the rest.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from qkv.files import verify_folder
 from qkv.interop.ctranslate2 import ROWS, WHAT
 from qkv.kernels.threads import cores
 from qkv.models.folder import CONFIG, SavedConfig
+from qkv.reading import read_record
 from qkv.text import SPECIAL
 from qkv.text.special import NAMES
 
@@ -80,7 +80,7 @@ class CTranslate2Engine:
         self.parallel = threads or cores()
         shared = folder / "shared_vocabulary.json"
         src, tgt = (
-            json.loads((shared if shared.exists() else folder / f"{side}_vocabulary.json").read_text(encoding="utf-8"))
+            read_record(shared if shared.exists() else folder / f"{side}_vocabulary.json", list[str], "a vocabulary")
             for side in ("source", "target")
         )
         self._src_names: list[str] = src

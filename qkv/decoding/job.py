@@ -14,11 +14,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from qkv.errors import QkvError, UsageError
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import sync
+from qkv.reading import STRICT, Count, parse_record
 
 BLOCK = 1 << 20
 GO_ON = "what was done is kept: give the same command again to go on"
+
+
+@with_config(STRICT)
+class _Begun(TypedDict):
+    """The first line of a journal."""
+
+    job: dict[str, Any]
+
+
+@with_config(STRICT)
+class _Done(TypedDict):
+    """Every other line: how much is done."""
+
+    lines: Count
+    bytes: Count
+    crc32: Count
 
 
 class Job:
@@ -47,14 +67,16 @@ class Job:
         _cut(self.journal, len(whole) + 1 if whole else 0)
         if not whole:
             return False
+        first, *entries = whole.split(b"\n")
+        path = Path(self.journal.name)
         try:
-            first, *entries = [json.loads(line) for line in whole.split(b"\n")]
-            begun: dict[str, Any] = first["job"]
-            if not entries:
-                return False
-            self.lines, self.size, self.check = (int(entries[-1][key]) for key in ("lines", "bytes", "crc32"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise QkvError(f"{self.journal.name}: is damaged; begin again with --restart") from error
+            begun = parse_record(first, _Begun, path, "a journal")["job"]
+            done = [parse_record(line, _Done, path, "a journal") for line in entries]
+        except CorruptFolder as error:
+            raise QkvError(f"{path}: is damaged; begin again with --restart") from error
+        if not done:
+            return False
+        self.lines, self.size, self.check = done[-1]["lines"], done[-1]["bytes"], done[-1]["crc32"]
         if differs := [key for key in {**begun, **identity} if begun.get(key) != identity.get(key)]:
             raise UsageError(
                 f"{self.output}: a job with another {' and another '.join(differs)} is half done there; give the "

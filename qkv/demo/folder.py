@@ -5,6 +5,8 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import with_config
+
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.length_penalty import NoLengthPenalty
 from qkv.decoding.translator import Translator
@@ -16,7 +18,8 @@ from qkv.evaluation.files import EvaluationSet, read_table
 from qkv.evaluation.metrics import choose_metrics
 from qkv.files import read_manifest, write_atomic
 from qkv.progress import Reporter
-from qkv.training.checkpoint import STATE, list_checkpoints, newest_good
+from qkv.reading import STRICT, read_record
+from qkv.training.checkpoint import list_checkpoints, newest_good, read_state
 from qkv.training.run_folder import RunFolder
 from qkv.training.state import TrainState
 from qkv.training.trainer import Trainer
@@ -25,6 +28,7 @@ SEARCH = BeamConfig(size=5, length_penalty=NoLengthPenalty())
 """By probability alone, so that what is shown as more probable comes first."""
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Figure:
     """A score, and where 95 of 100 test sets of this kind would have it."""
@@ -34,6 +38,7 @@ class Figure:
     high: float
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Results:
     """What the demonstration found out; numbers only, kept as JSON."""
@@ -92,7 +97,7 @@ class DemoFolder:
             newest, _ = newest_good(self.run.checkpoints)
         except QkvError as error:
             raise CorruptFolder(str(error)) from error
-        return TrainState.from_dict(json.loads((newest / STATE).read_text(encoding="utf-8")))
+        return read_state(newest)
 
     def test(self) -> EvaluationSet:
         """The words that are held out."""
@@ -105,11 +110,9 @@ class DemoFolder:
     def results(self) -> Results | None:
         """Those of an earlier call of `measure`, if the model is still the same."""
         try:
-            found = json.loads(self._results.read_text(encoding="utf-8"))
-            scores = {name: Figure(**figure) for name, figure in found["scores"].items()}
-            results = Results(**{**found, "scores": scores})
+            results = read_record(self._results, Results, "the results of the demonstration")
             return results if results.model == read_manifest(self.run.best)["seal"] else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, CorruptFolder):
+        except CorruptFolder:
             # They can be found out again.
             return None
 

@@ -6,10 +6,14 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol
+
+from pydantic import with_config
+from typing_extensions import TypedDict
 
 from qkv.config.base import Config, Kinds
 from qkv.errors import CorruptFolder, UsageError
+from qkv.reading import STRICT, open_file, read_record
 from qkv.text.normalize import NormalizeConfig
 from qkv.text.special import SpecialIds
 
@@ -78,19 +82,31 @@ def fingerprint(tokenizer: Tokenizer) -> str:
     return hashlib.sha256(definition.encode()).hexdigest()
 
 
+@with_config(STRICT)
+class Settings(TypedDict):
+    """What the pieces of a tokenizer were learned with."""
+
+    kind: str
+    normalize: dict[str, str | bool | None]
+    model: NotRequired[str]
+
+
 def write_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
     """Save beside the pieces what they were learned with; `model` where a kind has several."""
     settings = _settings(kind, normalization, model)
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> dict[str, Any]:
-    return {"kind": kind, "normalize": normalization.model_dump()} | ({"model": model} if model else {})
+def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> Settings:
+    settings: Settings = {"kind": kind, "normalize": normalization.model_dump()}
+    if model:
+        settings["model"] = model
+    return settings
 
 
 def check_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
     """Refuse pieces that were learned with another kind or normal form: the same text would get other ids."""
-    saved = read_json(folder / SETTINGS)
+    saved = read_record(folder / SETTINGS, Settings, "the settings of a tokenizer")
     wanted = _settings(kind, normalization, model)
     if saved != wanted:
         raise UsageError(
@@ -100,14 +116,9 @@ def check_settings(folder: Path, kind: str, normalization: NormalizeConfig, mode
 
 
 def read_file(path: Path) -> bytes:
+    """The content of a file of a tokenizer."""
     try:
-        return path.read_bytes()
+        with open_file(path) as file:
+            return file.read()
     except OSError as error:
         raise CorruptFolder(f"{path}: cannot be read ({error.strerror}); the tokenizer is incomplete") from error
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(read_file(path))
-    except ValueError as error:
-        raise CorruptFolder(f"{path}: is not JSON; use another copy of the folder") from error

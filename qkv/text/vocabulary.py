@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from qkv.errors import CorruptFolder, DataError, UsageError
+from qkv.reading import read_record
 from qkv.text.normalize import NormalizeConfig, normalize
 from qkv.text.special import CONTROL, NAMES, SPECIAL, UNKNOWN_MARK, SpecialIds
-from qkv.text.tokenizer import check_settings, read_json, write_settings
+from qkv.text.tokenizer import check_settings, write_settings
 
 VOCABULARY = "vocabulary.json"
 V = TypeVar("V", bound="VocabularyTokenizer")
@@ -57,9 +58,7 @@ class VocabularyTokenizer(ABC):
     def load(cls: type[V], folder: Path, normalization: NormalizeConfig) -> V:
         check_settings(folder, cls.kind, normalization)
         path = folder / VOCABULARY
-        pieces = read_json(path)
-        if not isinstance(pieces, list) or not all(isinstance(p, str) for p in pieces):
-            raise CorruptFolder(f"{path}: is not a list of pieces; use another copy of the folder")
+        pieces = read_record(path, list[str], "a list of pieces")
         if len(set(pieces)) < len(pieces) or tuple(pieces[: len(NAMES)]) != NAMES:
             raise CorruptFolder(f"{path}: must begin with {' '.join(NAMES)} and have no piece twice")
         return cls(pieces[len(NAMES) :], normalization)

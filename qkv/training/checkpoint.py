@@ -11,6 +11,7 @@ from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import load_weights, named_weights, read_tensors, tensor_names, write_tensors
+from qkv.reading import read_record
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
 from qkv.training.state import TrainState
@@ -53,7 +54,16 @@ def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
     learner.optimizer.restore(tensors)
     if learner.ema:
         learner.ema.restore(tensors)
-    return TrainState.from_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
+    return read_state(folder)
+
+
+def read_state(folder: Path) -> TrainState:
+    """Where the run stood when the checkpoint in `folder` was written; raises CorruptFolder."""
+    path = folder / STATE
+    state = read_record(path, TrainState, "the state of a run")
+    if checkpoint_name(state.progress.updates) != folder.name:
+        raise CorruptFolder(f"{path}: is that of update {state.progress.updates}, not of {folder.name}")
+    return state
 
 
 def require_average(folder: Path) -> None:

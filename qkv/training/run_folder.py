@@ -11,6 +11,7 @@ from typing import Any
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import remove_leftovers, verify_folder
+from qkv.reading import open_file, parse_record
 
 
 class RunFolder:
@@ -133,6 +134,11 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl; a last line cut off by a crash is left out."""
-    lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1]]
+    """The lines of a metrics.jsonl; a last line cut off by a crash is left out. Raises CorruptFolder."""
+    try:
+        with open_file(path) as file:
+            lines = file.read().split(b"\n")
+    except OSError as error:
+        raise CorruptFolder(f"{path}: cannot be read ({error.strerror})") from error
+    what = "a log of numbers, a JSON object a line"
+    return [parse_record(line, dict[str, Any], path, what) for line in lines[:-1]]

@@ -2,20 +2,27 @@
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated
+
+from pydantic import AllowInfNan, Field, with_config
 
 from qkv.config.periods import Period
+from qkv.reading import STRICT, Count
+
+Score = Annotated[float, AllowInfNan(True)]
+"""A perplexity may be infinite, and a validation may give NaN."""
 
 
+@with_config(STRICT)
 @dataclass
 class Progress:
     """How far a run has come, in every unit in which a period can be given."""
 
-    updates: int = 0
-    tokens: int = 0
+    updates: Count = 0
+    tokens: Count = 0
     """Target tokens learned from, END included."""
-    epochs: float = 0.0
-    minutes: float = 0.0
+    epochs: Annotated[float, Field(ge=0)] = 0.0
+    minutes: Annotated[float, Field(ge=0)] = 0.0
     """Time spent, over all sessions of the run."""
 
     def of(self, period: Period) -> float:
@@ -28,25 +35,27 @@ class Progress:
         return math.floor(self.of(period) + 1e-9) > math.floor(since.of(period) + 1e-9)
 
 
+@with_config(STRICT)
 @dataclass
 class TrainState:
     """Everything but the tensors that the next update depends on, and what the run remembers of the past."""
 
     progress: Progress = field(default_factory=Progress)
-    epoch: int = 0
-    batch: int = 0
+    epoch: Count = 0
+    batch: Count = 0
     """The next batch of the epoch's plan."""
-    skipped: int = 0
+    skipped: Count = 0
     """Updates not applied because loss or gradient was not finite."""
-    bad_in_a_row: int = 0
+    bad_in_a_row: Count = 0
     warmed: Progress = field(default_factory=Progress)
-    """Before the last update of the schedule's warm-up, or before the newest one while it lasts."""
+    """Before the last update of the schedule's warm-up, or before the newest one while it lasts. Checkpoints of earlier
+    versions do not have it: the decay then runs from the first update, as it did there."""
     saved: Progress = field(default_factory=Progress)
     validated: Progress = field(default_factory=Progress)
-    best_score: float | None = None
-    without_improvement: int = 0
-    last_scores: dict[str, float] = field(default_factory=dict)
-    metrics_bytes: int = 0
+    best_score: Score | None = None
+    without_improvement: Count = 0
+    last_scores: dict[str, Score] = field(default_factory=dict)
+    metrics_bytes: Count = 0
     """Length of metrics.jsonl when this state was saved; on resume the file is cut there."""
     finished: bool = False
     data: str = ""
@@ -54,10 +63,3 @@ class TrainState:
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "TrainState":
-        # Checkpoints of earlier versions have no `warmed`: the decay then runs from the first update, as it did there.
-        data = {"warmed": {}, **data}
-        progresses = {name: Progress(**data[name]) for name in ("progress", "saved", "validated", "warmed")}
-        return cls(**{**data, **progresses})

@@ -12,7 +12,7 @@ import qkv
 
 PACKAGE = Path(qkv.__file__).parent
 ROWS = [
-    {"errors", "files", "progress", "shapes"},
+    {"errors", "files", "progress", "reading", "shapes"},
     {"config"},
     {"functional"},
     {"text"},

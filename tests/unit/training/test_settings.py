@@ -21,7 +21,7 @@ from qkv.models.folder import load_model
 from qkv.models.weights import named_weights, read_tensors
 from qkv.training import loop
 from qkv.training.average import average_run
-from qkv.training.checkpoint import list_checkpoints
+from qkv.training.checkpoint import STATE, list_checkpoints, read_state
 from qkv.training.ema import MovingAverage
 from qkv.training.progress import SilentReporter, UpdateInfo
 from qkv.training.recipe import Recipe
@@ -182,12 +182,16 @@ def test_a_longer_run_decays_from_where_its_warm_up_ended(data: Path, scratch: P
     assert rates_of(run)[6:] == pytest.approx([1e-3 * (13 - n) / 11 for n in range(7, 13)])
 
 
-def test_a_checkpoint_of_an_earlier_version_keeps_to_its_curve() -> None:
+def test_a_checkpoint_of_an_earlier_version_keeps_to_its_curve(tmp_path: Path) -> None:
     """It does not say where the warm-up ended: the decay then runs from the first update, as it did there."""
+    folder = tmp_path / "step-00000050"
+    folder.mkdir()
     saved = TrainState(progress=Progress(updates=50), warmed=Progress(updates=10)).as_dict()
-    assert TrainState.from_dict(saved).warmed == Progress(updates=10)
+    (folder / STATE).write_text(json.dumps(saved))
+    assert read_state(folder).warmed == Progress(updates=10)
     del saved["warmed"]
-    assert TrainState.from_dict(saved).warmed == Progress()
+    (folder / STATE).write_text(json.dumps(saved))
+    assert read_state(folder).warmed == Progress()
     schedule = LinearConfig(peak=1.0, warmup=10)
     assert schedule.rate(51, 0.5, 64, warmed=0.0) == pytest.approx(0.5)
     assert schedule.rate(51, 0.5, 64, warmed=0.1) == pytest.approx(0.5 / 0.9)
