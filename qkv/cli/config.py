@@ -11,7 +11,7 @@ GENERATED = "*Generated from the code; `qkv config reference > docs/configuratio
 TRAINING = f"{GENERATED}\n\nThe keys of a complete run, in a file or as `key.sub=value` behind `qkv train`."
 USING = (
     "The keys of `qkv translate`, `qkv evaluate`, `qkv compare` and `qkv show beam`, as `key.sub=value` on the command "
-    "line. A recipe does not have them."
+    "line. A recipe does not have them, but for `validation.search`; the kinds of search stand above."
 )
 
 
@@ -34,7 +34,7 @@ def reference() -> None:
     from qkv.training.recipe import Recipe
 
     print(reference_page(Recipe, "Recipe", TRAINING))
-    print(reference_page(TranslationConfig, "Using a model", USING), end="")
+    print(reference_page(TranslationConfig, "Using a model", USING, behind=Recipe), end="")
 
 
 @app.command("show")

@@ -28,10 +28,14 @@ def schema(cls: type[Config]) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **cls.model_json_schema()}
 
 
-def reference_page(cls: type[Config], title: str, about: str) -> str:
-    """Markdown: `title` and `about`, a table of all keys, then for every component a table for each of its kinds."""
+def reference_page(cls: type[Config], title: str, about: str, behind: type[Config] | None = None) -> str:
+    """Markdown: `title` and `about`, a table of all keys, then for every component a table for each of its kinds.
+
+    Kinds that the page of `behind` describes, which stands before this one, are left out.
+    """
     parts = [f"# {title}\n\n{about}\n\n{_table(cls)}"]
-    for kinds in _all_kinds(cls):
+    described = [] if behind is None else list(_all_kinds(behind))
+    for kinds in (kinds for kinds in _all_kinds(cls) if kinds not in described):
         parts.append(f"## {_title(kinds)}\n\nOne of: {', '.join(f'`{name}`' for name in kinds.names())}.\n")
         for config in kinds:
             kind = config.model_fields["kind"].default

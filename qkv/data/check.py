@@ -1,6 +1,6 @@
 """Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from qkv.data.build import Progress
 from qkv.data.config import BatchConfig
+from qkv.data.length_limit import LengthLimit, fit_length_limit
 from qkv.data.order import Budget, epoch_plan
 from qkv.data.parts import text_hash
 from qkv.data.store import Lengths, PairStore, StoreReport
@@ -44,6 +45,29 @@ class Overlap:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """Which targets of a part an output can reach."""
+
+    most: Callable[[int], int]
+    """The most tokens of an output, END included, for a source of so many."""
+    key: str
+    """What of the configuration sets another limit."""
+
+    def beyond(self, store: PairStore) -> int:
+        """How many targets are longer than an output may be."""
+        lengths, place = np.unique(store.src_len, return_inverse=True)
+        return int((store.tgt_len > np.array([self.most(int(length)) for length in lengths])[place]).sum())
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """Targets that no output can equal, because a limit cuts it before."""
+
+    pairs: int
+    key: str
+
+
+@dataclass(frozen=True)
 class Sample:
     """A pair of train as the model will see it."""
 
@@ -64,10 +88,14 @@ class DataReport:
     padding: float
     """The fraction of their positions that is padding."""
     samples: list[Sample]
+    length_limit: LengthLimit
+    """The longest outputs of a model that learns from train."""
+    unreachable: dict[str, Unreachable]
+    """By the name of the part; only where there are some."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return asdict(self)
+        return asdict(self) | {"length_limit": self.length_limit.model_dump()}
 
     def render(self) -> str:
         """For people."""
@@ -77,6 +105,13 @@ class DataReport:
             lines.append(
                 f"{name} and train: {overlap.pairs:,} of {total:,} pairs of {name} are in train, "
                 f"{overlap.sources:,} with the same source"
+            )
+        limit = self.length_limit
+        lines.append(f"outputs: at most {limit.factor:g} x source + {limit.extra} tokens, learnt from train")
+        for name, found in self.unreachable.items():
+            lines.append(
+                f"warning: {found.pairs:,} of {self.parts[name].store.kept:,} targets of {name} are longer than an "
+                f"output may be, so no model can get them right; raise {found.key}"
             )
         lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
         for sample in self.samples:
@@ -90,8 +125,12 @@ def check_data(
     batch: BatchConfig,
     seed: int = 0,
     progress: Progress | None = None,
+    reach: Callable[[LengthLimit], Mapping[str, Reach]] = lambda limit: {},
 ) -> DataReport:
-    """Look at prepared data: `train`, and maybe `dev` and `test`. Texts are compared by their 64-bit hashes."""
+    """Look at prepared data: `train`, and maybe `dev` and `test`. Texts are compared by their 64-bit hashes.
+
+    `reach` says, of the limit that train gives, how long the outputs for some of the parts may be.
+    """
     total, done = sum(len(store) for store in stores.values()), 0
     parts, hashes = {}, {}
     for name, store in stores.items():
@@ -99,6 +138,7 @@ def check_data(
         done += len(store)
     train = stores["train"]
     budget = Budget(batch.tokens, batch.pairs)
+    limit = fit_length_limit(train.src_len, train.tgt_len)
     plan = epoch_plan(train.src_len, train.tgt_len, train.ranges, seed, 0, budget)
     return DataReport(
         parts=parts,
@@ -106,6 +146,8 @@ def check_data(
         batches=len(plan),
         padding=plan.padding(train.src_len, train.tgt_len),
         samples=_samples(train, tokenizers),
+        length_limit=limit,
+        unreachable=_unreachable(stores, reach(limit)),
     )
 
 
@@ -145,6 +187,11 @@ def _quantiles(lengths: Lengths) -> dict[str, int]:
 def _overlap(part: tuple[Hashes, Hashes], train: tuple[Hashes, Hashes]) -> Overlap:
     sources, pairs = (int(np.isin(ours, theirs).sum()) for ours, theirs in zip(part, train, strict=True))
     return Overlap(pairs=pairs, sources=sources)
+
+
+def _unreachable(stores: Mapping[str, PairStore], reach: Mapping[str, Reach]) -> dict[str, Unreachable]:
+    found = {name: Unreachable(own.beyond(stores[name]), own.key) for name, own in reach.items() if name in stores}
+    return {name: own for name, own in found.items() if own.pairs}
 
 
 def _samples(store: PairStore, tokenizers: TokenizerPair) -> list[Sample]:

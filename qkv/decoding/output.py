@@ -86,7 +86,7 @@ def _why_cut(translation: Translation) -> str:
     if translation.src_cut:
         read = len(translation.src_tokens) - translation.parts
         return f"too long: only its first {read:,} tokens were translated (max_src_tokens, or the model's longest)"
-    return f"the output was stopped after {len(translation.tokens):,} tokens (search.max_factor, search.max_length)"
+    return f"the output was stopped after {len(translation.tokens):,} tokens; search.max_length sets another limit"
 
 
 def _why_split(translation: Translation) -> str:

@@ -4,13 +4,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from qkv.config.base import Config, Kinds
+from qkv.data.length_limit import BEFORE, LengthLimit
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.steps import StepFunction
 from qkv.text.special import SpecialIds
@@ -91,11 +92,13 @@ class SearchConfig(Config):
     """
 
     max_length: int | None = Field(default=None, ge=0)
-    """The most tokens of an output, END not counted; null: only the limit that depends on the source."""
-    max_factor: float = Field(default=2.0, ge=0)
-    """An output has at most `max_factor` x source tokens (END counted) + `max_extra` tokens."""
-    max_extra: int = Field(default=10, ge=0)
-    """See `max_factor`."""
+    """The most tokens of an output, in place of the limit that the model learnt from its training data. Together with
+    `max_factor` or `max_extra`, the smaller limit holds."""
+    max_factor: float | None = Field(default=None, ge=0)
+    """An output has at most `max_factor` x source tokens (END counted) + `max_extra` tokens. null: as the model learnt
+    from its training data, or 2 for a model that was saved without a limit."""
+    max_extra: int | None = Field(default=None, ge=0)
+    """See `max_factor`; 10 for a model that was saved without a limit."""
     min_length: int = Field(default=0, ge=0)
     """The fewest tokens of an output: END is not said before."""
     min_factor: float = Field(default=0.0, ge=0)
@@ -109,12 +112,29 @@ class SearchConfig(Config):
             raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}; lower it")
         return self
 
+    def within(self, learnt: LengthLimit | None) -> Self:
+        """The same search, with the limit that a model learnt filled in wherever this one sets none."""
+        if self._only_max_length:
+            return self
+        learnt = learnt or BEFORE
+        known: dict[str, Any] = {"max_factor": learnt.factor, "max_extra": learnt.extra}
+        if self.max_factor is None and self.max_extra is None:
+            known["max_length"] = learnt.most
+        return self.model_copy(update={key: value for key, value in known.items() if getattr(self, key) is None})
+
+    @property
+    def _only_max_length(self) -> bool:
+        return self.max_length is not None and self.max_factor is None and self.max_extra is None
+
     def limits(self, src_length: int, model_limit: int | None = None, needed: int = 0) -> Limits:
         """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output, and
         `needed` tokens must find room.
         """
-        most = int(self.max_factor * src_length) + self.max_extra
-        most = min(most, sys.maxsize if self.max_length is None else self.max_length)
+        most = sys.maxsize if self.max_length is None else self.max_length
+        if not self._only_max_length:
+            factor = BEFORE.factor if self.max_factor is None else self.max_factor
+            extra = BEFORE.extra if self.max_extra is None else self.max_extra
+            most = min(most, int(factor * src_length) + extra)
         most = max(most, needed + 1) if needed else most
         most = min(most, sys.maxsize if model_limit is None else model_limit)
         fewest = max(self.min_length, ceil(self.min_factor * src_length))

@@ -86,8 +86,9 @@ class Translator:
 
     @cached_property
     def search(self) -> SearchConfig:
-        """What was asked for, or what is usual for the model."""
-        return self._search or usual_search(self.models.config)
+        """What was asked for, or what is usual for the model; with the model's limits where it sets none."""
+        search = self._search or usual_search(self.models.config)
+        return search.within(self.models.config.length_limit)
 
     @property
     def seals(self) -> list[str]:

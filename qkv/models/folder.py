@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.config import Config, dump_config, load_config
+from qkv.data.length_limit import LengthLimit
 from qkv.files import new_folder, verify_folder
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
@@ -29,6 +30,8 @@ class SavedConfig(Config):
     """Tokens of the longest source that it was trained on, END included; null: not known."""
     median_src: int | None = None
     """The same of one in the middle."""
+    length_limit: LengthLimit | None = None
+    """The most tokens of an output, fitted to the training data; null: 2 x source + 10."""
 
 
 @dataclass(frozen=True)

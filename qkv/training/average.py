@@ -37,13 +37,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     model = new_model(recipe.model, tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}
-    known = _best(run)
-    config = SavedConfig(
-        model=recipe.model,
-        text=recipe.text,
-        longest_src=known.longest_src if known else None,
-        median_src=known.median_src if known else None,
-    )
+    config = _best(run) or SavedConfig(model=recipe.model, text=recipe.text)
     save_model(out, SavedModel(model, tokenizers, config), about)
     return chosen
 

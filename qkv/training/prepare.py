@@ -5,10 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from qkv.data.length_limit import fit_length_limit
 from qkv.data.parts import Part, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
 from qkv.files import new_folder, verify_folder
+from qkv.models.folder import SavedConfig
 from qkv.text import TextConfig, TokenizerPair, fingerprint
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
@@ -31,6 +35,17 @@ class Prepared:
         """What a resumed run must find again: the training pairs and the ids of their tokens."""
         tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
         return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
+
+    def saved_config(self, recipe: Recipe) -> SavedConfig:
+        """What a model that was trained on these pairs is saved with."""
+        src_len, tgt_len = self.train.src_len, self.train.tgt_len
+        return SavedConfig(
+            model=recipe.model,
+            text=recipe.text,
+            longest_src=int(src_len.max()),
+            median_src=int(np.median(src_len)),
+            length_limit=fit_length_limit(src_len, tgt_len),
+        )
 
 
 def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:

@@ -1,12 +1,14 @@
 """A recipe: everything that decides a run, in one typed tree."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from qkv.config import Config, Period
 from qkv.data.config import BatchConfig, DataConfig
+from qkv.decoding.search import AnySearch
+from qkv.decoding.usual import search_problem
 from qkv.evaluation.metrics import MetricName
 from qkv.models.config import ModelConfig
 from qkv.objectives.build import decoder_problem
@@ -48,13 +50,17 @@ class TrainingConfig(Config):
         return self
 
 
+def _greedy_unless_said(value: Any) -> Any:
+    return {"kind": "greedy", **value} if isinstance(value, dict) and "kind" not in value else value
+
+
 class ValidationConfig(Config):
     """What is measured on the dev data during training."""
 
     every: Period = Period.parse("1e")
     """How often."""
     metrics: list[MetricName] = Field(default_factory=list)
-    """Scores of greedy output, besides the loss."""
+    """Scores of the output, besides the loss."""
     best: Literal["loss", MetricName] = "loss"
     """The score by which the best model is chosen."""
     language: str | None = None
@@ -65,6 +71,9 @@ class ValidationConfig(Config):
     """Outputs written to samples/ at each validation."""
     max_sources: int | None = Field(default=None, ge=1)
     """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
+    search: Annotated[AnySearch | None, BeforeValidator(_greedy_unless_said)] = None
+    """How the output is found that `metrics` measure; null: greedy, or refine for a decoder that is not autoregressive.
+    With keys but no kind it is greedy."""
 
     @model_validator(mode="after")
     def _best_is_measured(self) -> "ValidationConfig":
@@ -130,6 +139,8 @@ class Recipe(Config):
             raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
         if problem := decoder_problem(self.objective, self.model.decoder):
             raise ValueError(problem)
+        if self.validation.search and (problem := search_problem(self.validation.search, self.model.decoder)):
+            raise ValueError(f"validation.search: {problem}")
         canvas = self.model.decoder.longest_canvas(self.data.max_src_tokens, self.data.max_tgt_tokens)
         if limit is not None and limit < canvas:
             raise ValueError(

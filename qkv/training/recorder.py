@@ -57,8 +57,8 @@ class Recorder:
     events: EventLog
     reporter: Reporter
     stop: StopRequest
-    src_lengths: tuple[int, int] | None = None
-    """Tokens of the longest source of the training data and of one in the middle, END included."""
+    saved_config: SavedConfig
+    """What is saved with the best model."""
     speed: float = 0.0
     """Tokens a second, smoothed for the display."""
 
@@ -154,21 +154,18 @@ class Recorder:
 
     def _save_best(self, state: TrainState, scores: dict[str, float]) -> None:
         """The best model so far; without dev data, the last one."""
-        longest, median = self.src_lengths or (None, None)
-        saved_config = SavedConfig(
-            model=self.recipe.model, text=self.recipe.text, longest_src=longest, median_src=median
-        )
         about = {"update": state.progress.updates, "scores": scores}
-        save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, saved_config), about)
+        save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, self.saved_config), about)
 
     def _publish(self, state: TrainState, result: Validation, improved: bool) -> None:
         update = state.progress.updates
-        self.metrics.write({"validation": update, **result.scores, "best": improved})
+        self.metrics.write({"validation": update, **result.scores, "best": improved, "cut": result.cut})
         self.events.write("dev", result.scores, update)
         if result.samples:
             write_atomic(self.run.samples / f"update-{update:08d}.txt", result.samples_text())
         scores = "  ".join(f"{name} {value:.4g}" for name, value in result.scores.items())
-        self.reporter.say(f"update {update:,}  dev {scores}" + ("  (best so far)" if improved else ""))
+        unfinished = f"  ({result.cut:,} outputs cut at validation.search.max_length)" if result.cut else ""
+        self.reporter.say(f"update {update:,}  dev {scores}" + ("  (best so far)" if improved else "") + unfinished)
 
     def save(self, state: TrainState, score: float | None) -> None:
         """Write a checkpoint and drop those that need not be kept."""

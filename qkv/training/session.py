@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from qkv.config import load_config
 from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
@@ -61,10 +59,11 @@ def lead(
     if loop.state.finished:
         reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
         loop.state.finished = False
+    saved_config = prepared.saved_config(recipe)
     validator = None
     if prepared.dev is not None:
         dev = BatchStream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
-        validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers)
+        validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers, saved_config.length_limit)
     with (
         closing(MetricsLog(run.metrics, loop.state.metrics_bytes)) as metrics,
         closing(EventLog(run.events, loop.state.progress.updates)) as events,
@@ -80,7 +79,7 @@ def lead(
             events,
             reporter,
             stop,
-            (int(prepared.train.src_len.max()), int(np.median(prepared.train.src_len))),
+            saved_config,
         )
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")

@@ -1,4 +1,4 @@
-"""What a model is worth on the dev data: loss, perplexity, scores of its greedy output, samples to read."""
+"""What a model is worth on the dev data: loss, perplexity, scores of its output, samples to read."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from itertools import chain
 import torch
 
 from qkv.data.batch import Batch
+from qkv.data.length_limit import LengthLimit
 from qkv.data.stream import BatchStream
 from qkv.decoding.texts import Source, TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
@@ -29,6 +30,8 @@ class Validation:
     scores: dict[str, float]
     samples: list[tuple[str, str, list[str]]]
     """(source, output, right answers)"""
+    cut: int = 0
+    """Outputs that did not end before they were as long as they may be."""
 
     def samples_text(self) -> str:
         blocks = (
@@ -54,13 +57,19 @@ class Validator:
     """Holds the dev data; called with a model again and again."""
 
     def __init__(
-        self, config: ValidationConfig, stream: BatchStream, objective: Objective, tokenizers: TokenizerPair
+        self,
+        config: ValidationConfig,
+        stream: BatchStream,
+        objective: Objective,
+        tokenizers: TokenizerPair,
+        length_limit: LengthLimit | None,
     ) -> None:
         self.config = config
         self.metrics = choose_metrics(config.metrics, config.language)
         self.stream = stream
         self.objective = objective
         self.tokenizers = tokenizers
+        self.length_limit = length_limit
         pairs = list(chain.from_iterable(stream.store.chunks()))
         self.sources, self.answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
@@ -70,10 +79,9 @@ class Validator:
         try:
             loss = self._loss(model, tick)
             scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-            samples = self._decode(model, scores, tick)
+            return self._decode(model, scores, tick)
         finally:
             model.train(was_training)
-        return Validation(scores, samples)
 
     @torch.no_grad()
     def _loss(self, model: Seq2Seq, tick: Tick) -> float:
@@ -87,25 +95,27 @@ class Validator:
             tick(index + 1, batches)
         return nll / weight if weight else math.inf
 
-    def _decode(self, model: Seq2Seq, scores: dict[str, float], tick: Tick) -> list[tuple[str, str, list[str]]]:
-        """Add the scores of greedy output to `scores`; with no metric asked for, only the samples are decoded.
+    def _decode(self, model: Seq2Seq, scores: dict[str, float], tick: Tick) -> Validation:
+        """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded.
 
         Outputs are compared with the targets as they stand in the data, as `qkv evaluate` does it.
         """
         wanted = self.config.max_sources if self.config.metrics else self.config.samples
         chosen = _spread(len(self.sources), wanted)
         if not chosen:
-            return []
+            return Validation(scores, [])
         sources = [self.sources[i] for i in chosen]
         answers = [self.answers[i] for i in chosen]
+        search = (self.config.search or quick_search(model)).within(self.length_limit)
         wishes, batch_tokens = Wishes(token_scores=False), self.stream.budget.tokens
-        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, quick_search(model), wishes, batch_tokens)
+        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, search, wishes, batch_tokens)
         found = decoder([Source(text) for text in sources], lambda done: tick(done, len(sources)))
         outputs = [translation.text for translation in found]
         for metric in self.metrics:
             scores[metric.name] = metric.score(outputs, answers)
         shown = _spread(len(chosen), self.config.samples)
-        return [(sources[i], outputs[i], answers[i]) for i in shown]
+        samples = [(sources[i], outputs[i], answers[i]) for i in shown]
+        return Validation(scores, samples, sum(translation.out_cut for translation in found))
 
 
 def _spread(size: int, wanted: int | None) -> list[int]:

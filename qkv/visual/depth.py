@@ -56,7 +56,7 @@ def depths_of(saved: SavedModel, text: str) -> Depths:
     model = saved.model
     if not (model.encoder.depth.ends_early and model.decoder.depth.ends_early):
         raise UsageError("every token takes all layers in this model; train one with model.stack=adaptive")
-    ids, search = source_ids(saved, text), GreedyConfig()
+    ids, search = source_ids(saved, text), GreedyConfig().within(saved.config.length_limit)
     src, src_keep = padded([ids], SPECIAL.pad)
     task = SearchTask(src, src_keep, SPECIAL, [search.limits(len(ids), model.tgt_embedder.positions.max_length)])
     with haltings.listen() as heard:

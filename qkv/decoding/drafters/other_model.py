@@ -37,15 +37,15 @@ class ModelDrafterConfig(DrafterConfig):
             )
         if not isinstance(other.model, ParallelModel):
             raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
-        return ModelDrafter(other.model, self.passes)
+        return ModelDrafter(other.model, RefineConfig(passes=self.passes).within(other.config.length_limit))
 
 
 class ModelDrafter:
     """Its draft is followed from the beginning, and taken up again after each mistake."""
 
-    def __init__(self, model: ParallelModel, passes: int) -> None:
+    def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
         self.model = for_one_pass(model)
-        self.search = RefineConfig(passes=passes)
+        self.search = search
         self.src_limit, self.tgt_limit = model.src_limit, model.tgt_embedder.positions.max_length
 
     def begin(self, sources: DraftSources) -> Drafts:

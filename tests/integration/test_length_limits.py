@@ -1,0 +1,198 @@
+"""Outputs much longer than their sources: training, validation, every engine and `data check` know of it."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qkv.config import load_config
+from qkv.data.length_limit import LengthLimit
+from qkv.decoding.engines import EngineName
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.refine import RefineConfig
+from qkv.decoding.translator import Translator
+from qkv.errors import UsageError
+from qkv.files import MANIFEST, seal
+from qkv.models.folder import CONFIG, SavedConfig, SavedModel, load_model, save_model
+from qkv.training.trainer import Trainer
+from tests.support.exported import decided_model
+from tests.support.forks import Forks
+from tests.support.speaker import endless
+from tests.support.tiny import as_recipe, assert_same, changed, plain, validations_of, write_recipe
+
+LONG = 24
+"""Tokens of a target; its source has one, so 2 x source + 10 stops it at 14."""
+SOURCES = ("red", "blue", "green", "grey")
+
+
+def write_long(folder: Path) -> Path:
+    """One word each, and what belongs to it: twenty-four words in a row."""
+    folder.mkdir(exist_ok=True)
+    for name, times in (("train", 8), ("dev", 1), ("test", 1)):
+        src = list(SOURCES) * times
+        tgt = [" ".join(f"{word[:2]}{place}" for place in range(LONG)) for word in src]
+        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in src), encoding="utf-8")
+        (folder / f"{name}.tgt").write_text("".join(f"{line}\n" for line in tgt), encoding="utf-8")
+    return folder
+
+
+def recipe_of(data: Path, run: Path, updates: int = 60, **validation: Any) -> dict[str, Any]:
+    return changed(
+        plain(data, run, updates),
+        text={"shared": "whitespace"},
+        batch={"tokens": 400},
+        model={"d_model": 32, "dropout": 0.0},
+        schedule={"peak": 1e-2},
+        training={"save_every": "1e"},
+        validation={"every": f"{updates}u", "metrics": ["accuracy"], "best": "accuracy", **validation},
+    )
+
+
+@pytest.fixture(scope="module")
+def long_data(in_memory: Path) -> Path:
+    return write_long(in_memory / "long")
+
+
+@pytest.fixture(scope="module")
+def run(in_memory: Path, long_data: Path) -> Path:
+    """A model that has learnt all of it."""
+    Trainer(as_recipe(recipe_of(long_data, in_memory / "long-run"))).train()
+    return in_memory / "long-run"
+
+
+def texts(run: Path, **settings: Any) -> list[str]:
+    return [found.text for found in Translator(run, workers=1, **settings).translate(SOURCES)]
+
+
+def test_validation_reaches_long_references(run: Path) -> None:
+    assert [line["accuracy"] for line in validations_of(run)] == [100.0]
+
+
+def test_translations_reach_long_references(run: Path, long_data: Path) -> None:
+    wanted = (long_data / "dev.tgt").read_text(encoding="utf-8").split("\n")[: len(SOURCES)]
+    engines: Sequence[EngineName] = ("torch", "ctranslate2")
+    for engine in engines:
+        for search in (None, GreedyConfig()):
+            assert texts(run, engine=engine, search=search) == wanted
+
+
+def test_a_folder_without_a_limit_keeps_the_old_one(run: Path, scratch: Path) -> None:
+    """As a version before this one wrote it: the key is not there."""
+    shutil.copytree(run / "best", scratch / "old")
+    (scratch / "old" / MANIFEST).unlink()
+    written = (scratch / "old" / CONFIG).read_text(encoding="utf-8")
+    before, _, behind = written.partition("length_limit:\n")
+    rest = [line for line in behind.splitlines(keepends=True) if not line.startswith(" ")]
+    (scratch / "old" / CONFIG).write_text(before + "".join(rest), encoding="utf-8")
+    seal(scratch / "old", {"what": "model"})
+    found = Translator(scratch / "old", "torch", GreedyConfig()).translate(SOURCES)
+    assert [(len(one.tokens), one.out_cut) for one in found] == [(14, True)] * len(SOURCES)
+
+
+def test_the_limit_outlives_saving_exporting_and_averaging(run: Path, scratch: Path, forks: Forks) -> None:
+    limit = load_config(SavedConfig, run / "best" / CONFIG).length_limit
+    save_model(scratch / "again", load_model(run / "best"))
+    for command in (
+        ("export", run, "--to", "ctranslate2", "--out", scratch / "fast"),
+        ("average", run, "--last", "1", "--out", scratch / "mean"),
+    ):
+        assert forks.qkv(*command).code == 0
+    for folder in ("again", "fast", "mean"):
+        assert load_config(SavedConfig, scratch / folder / CONFIG).length_limit == limit
+    assert texts(scratch / "fast") == texts(run)
+
+
+def with_limit(saved: SavedModel, limit: LengthLimit) -> SavedModel:
+    return SavedModel(saved.model, saved.tokenizers, saved.config.model_copy(update={"length_limit": limit}))
+
+
+@pytest.mark.parametrize(
+    ("search", "lengths"),
+    [
+        ({}, [9, 11, 15]),
+        ({"max_factor": 1.0}, [6, 7, 9]),
+        ({"max_extra": 0}, [6, 8, 12]),
+        ({"max_length": 40}, [40, 40, 40]),
+        ({"max_length": 8, "max_extra": 3}, [8, 8, 8]),
+    ],
+)
+def test_every_engine_stops_at_the_limit_of_the_model(search: dict[str, Any], lengths: list[int]) -> None:
+    """Of a model that never says END; the sources have 3, 4 and 6 tokens with END."""
+    saved = with_limit(endless(), LengthLimit(factor=2.0, extra=3, most=None))
+    engines: Sequence[EngineName] = ("torch", "ctranslate2")
+    for engine in engines:
+        found = Translator(saved, engine, GreedyConfig(**search)).translate(["aa bb", "aa bb cc", "aa bb cc aa bb"])
+        assert [len(one.tokens) for one in found] == lengths
+        assert all(one.out_cut for one in found)
+
+
+def test_the_absolute_bound_of_a_model() -> None:
+    saved = with_limit(endless(), LengthLimit(factor=2.0, extra=3, most=10))
+    (found,) = Translator(saved, "torch", GreedyConfig()).translate(["aa bb cc aa bb"])
+    assert len(found.tokens) == 10
+
+
+def test_engines_for_parallel_models_agree_on_the_limit() -> None:
+    text = " ".join(f"w{number:03}" for number in range(12))
+    saved = decided_model(decoder={"kind": "ctc"})
+    engines: Sequence[EngineName] = ("torch", "onnxruntime")
+    for limit in (LengthLimit(factor=0.0, extra=3), LengthLimit(factor=0.5, extra=0), LengthLimit(factor=2.0, extra=9)):
+        limited = with_limit(saved, limit)
+        both = [Translator(limited, engine, RefineConfig(passes=1)).translate([text]) for engine in engines]
+        lengths = {len(found.tokens) for (found,) in both}
+        assert len(lengths) == 1
+        assert lengths.pop() <= int(limit.factor * 13) + limit.extra
+
+
+def test_a_resumed_run_has_the_same_limit(long_data: Path, scratch: Path) -> None:
+    """And the same scores and models, bit for bit."""
+    for name, stops in (("straight", [8]), ("stopped", [4, 8])):
+        recipe = changed(recipe_of(long_data, scratch / name, stops[0]), validation={"every": "2u"})
+        Trainer(as_recipe(recipe)).train()
+        for stop in stops[1:]:
+            Trainer.resume(scratch / name, [f"training.stop_after={stop}u"]).train()
+    assert_same(scratch / "stopped", scratch / "straight")
+    folders = [scratch / name / "best" / CONFIG for name in ("straight", "stopped")]
+    assert folders[0].read_text() == folders[1].read_text()
+
+
+def test_the_search_of_validation(long_data: Path, scratch: Path, run: Path) -> None:
+    """One with its own limit cuts, and says so."""
+    recipe = as_recipe(recipe_of(long_data, scratch / "run", 2, search={"max_length": 0}))
+    Trainer(recipe).train()
+    (line,) = validations_of(scratch / "run")
+    assert line["cut"] == len(SOURCES)
+    assert validations_of(run)[0]["cut"] == 0
+
+
+@pytest.mark.parametrize(
+    ("decoder", "search", "problem"),
+    [
+        ("autoregressive", "refine", "use greedy, beam, sample or mbr"),
+        ("ctc", "beam", "use refine"),
+        ("ctc", {"max_length": 3}, "use refine"),
+        ("ctc", {"kind": "refine", "beam": 3, "rescore": "elsewhere"}, "leave out rescore"),
+    ],
+)
+def test_a_search_that_does_not_fit_the_decoder(decoder: str, search: Any, problem: str, long_data: Path) -> None:
+    recipe = changed(recipe_of(long_data, Path("run"), search=search), model={"decoder": decoder})
+    with pytest.raises(UsageError, match=problem):
+        as_recipe(recipe)
+
+
+def test_data_check_warns_of_targets_out_of_reach(long_data: Path, scratch: Path, forks: Forks) -> None:
+    recipe = recipe_of(long_data, scratch / "run")
+    recipe["data"]["test"] = {"kind": "text", "src": "test.src", "tgt": "test.tgt"}
+    path = write_recipe(scratch / "recipe.yaml", recipe)
+    ended = forks.qkv("data", "check", path)
+    assert "outputs: at most" in ended.stdout
+    assert "warning" not in ended.stdout
+    ended = forks.qkv("data", "check", path, "validation.search.max_length=24")
+    assert "warning: 4 of 4 targets of dev are longer than an output may be" in ended.stdout
+    assert "raise validation.search.max_length" in ended.stdout
+    (long_data / "far.tgt").write_text("".join(f"{'x ' * 150}\n" for _ in SOURCES), encoding="utf-8")
+    ended = forks.qkv("data", "check", path, "data.test.tgt=far.tgt")
+    assert "warning: 4 of 4 targets of test are longer" in ended.stdout
+    assert "raise search.max_length" in ended.stdout
