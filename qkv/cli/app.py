@@ -36,6 +36,8 @@ app = typer.Typer(
     help="Train the Transformer of 'Attention Is All You Need' on your own pairs, decode it, look inside it.",
 )
 
+NO_MEMORY = "there is not enough memory; use a smaller batch (batch.tokens, batch_tokens), beam or model"
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -93,6 +95,13 @@ def main() -> None:
         if error.filename is None:
             _forget_output()
         sys.exit(_fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1))
+    except MemoryError:
+        sys.exit(_fail(NO_MEMORY, 1))
+    except RuntimeError as error:
+        # This is how PyTorch says it.
+        if "can't allocate memory" not in str(error):
+            raise
+        sys.exit(_fail(NO_MEMORY, 1))
 
 
 def _unread() -> int:

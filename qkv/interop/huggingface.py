@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from qkv.config import dump_config
@@ -26,6 +25,7 @@ from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
 from qkv.models.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.stack import Stack
+from qkv.models.weights import write_tensors
 from qkv.text import SPECIAL
 
 WHAT = "huggingface"
@@ -57,7 +57,7 @@ def export_huggingface(saved: SavedModel, folder: Path) -> None:
         raise UsageError(f"the model cannot be exported to Hugging Face: {'; '.join(reasons)}")
     config = hf_config(saved)
     with new_folder(folder, {"what": WHAT}) as temporary:
-        save_file(hf_weights(saved), temporary / "model.safetensors", metadata={"format": "pt"})
+        write_tensors(temporary / "model.safetensors", hf_weights(saved), {"format": "pt"})
         _write_json(temporary / "config.json", config)
         _write_json(temporary / "generation_config.json", _generation_config())
         (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")

@@ -1,17 +1,20 @@
 """A saved model is a folder: weights, config, tokenizers, and a manifest that seals them."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qkv.config import Config, dump_config, load_config
 from qkv.data.length_limit import LengthLimit
-from qkv.files import new_folder, verify_folder
+from qkv.errors import CorruptFolder
+from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.models.global_tokens import find_global_tokens
 from qkv.models.seq2seq import Seq2Seq
-from qkv.models.weights import load_weights, named_weights, read_tensors, write_tensors
+from qkv.models.tensor_header import require_memory
+from qkv.models.weights import load_weights, named_weights, read_weights, write_tensors
 from qkv.text import TextConfig, TokenizerPair
 
 WEIGHTS = "model.safetensors"
@@ -55,11 +58,15 @@ def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | No
 def load_model(folder: Path | str) -> SavedModel:
     """The model in `folder`, in evaluation mode, after checking every file against the manifest."""
     folder = Path(folder)
+    read_manifest(folder)
+    # Before the files are checked, since to read all of a large one takes minutes; a damaged one is found there.
+    with suppress(CorruptFolder):
+        require_memory(folder / WEIGHTS)
     verify_folder(folder)
     config = load_config(SavedConfig, folder / CONFIG)
     tokenizers = config.text.load(folder / TOKENIZER)
     model = new_model(config.model, tokenizers)
-    load_weights(model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    load_weights(model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
     return SavedModel(model.eval(), tokenizers, config)
 
 

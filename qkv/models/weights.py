@@ -10,15 +10,18 @@ from torch import Tensor, nn
 
 from qkv.errors import CorruptFolder, QkvError
 
+KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+"""What a weight may be stored as."""
+
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, under the first name it has in the model."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:
         raise QkvError(f"{path}: cannot be written ({error}); make room or choose another folder") from error
 
@@ -30,9 +33,22 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CorruptFolder(f"{path}: is not a readable safetensors file ({error}); use another copy") from error
 
 
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file that holds weights: numbers with a fraction, so that no other kind is taken for weights."""
+    tensors = read_tensors(path)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in KINDS:
+            kind, kinds = str(tensor.dtype).removeprefix("torch."), ", ".join(map(str, KINDS)).replace("torch.", "")
+            raise CorruptFolder(f"{path}: {name} holds {kind}, which are no weights; store them as one of {kinds}")
+    return tensors
+
+
 def tensor_names(path: Path) -> list[str]:
-    with safe_open(path, framework="pt") as file:
-        return list(file.keys())
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError) as error:
+        raise CorruptFolder(f"{path}: is not a readable safetensors file ({error}); use another copy") from error
 
 
 @torch.no_grad()

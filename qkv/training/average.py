@@ -10,7 +10,7 @@ from qkv.config import load_config
 from qkv.errors import UsageError
 from qkv.files import verify_folder
 from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
-from qkv.models.weights import load_weights, read_tensors
+from qkv.models.weights import load_weights, read_weights
 from qkv.training.checkpoint import best_checkpoints, list_checkpoints
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
@@ -53,6 +53,6 @@ def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
     totals: dict[str, Tensor] = {}
     for folder in checkpoints:
         verify_folder(folder)
-        for name, tensor in read_tensors(folder / WEIGHTS).items():
+        for name, tensor in read_weights(folder / WEIGHTS).items():
             totals[name] = totals.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
     return {name: (total / len(checkpoints)).float() for name, total in totals.items()}

@@ -10,7 +10,14 @@ from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
-from qkv.models.weights import load_weights, named_weights, read_tensors, tensor_names, write_tensors
+from qkv.models.weights import (
+    load_weights,
+    named_weights,
+    read_tensors,
+    read_weights,
+    tensor_names,
+    write_tensors,
+)
 from qkv.reading import read_record
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
@@ -49,8 +56,12 @@ def save_checkpoint(parent: Path, learner: Learner, state: TrainState, score: fl
 
 def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
     """Put the weights, the optimiser's memory and the average back; returns where the run stood."""
-    load_weights(learner.model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    load_weights(learner.model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
     tensors = read_tensors(folder / OPTIMIZER)
+    wanted = learner.optimizer.tensors() | (learner.ema.tensors() if learner.ema else {})
+    for name, tensor in wanted.items():
+        if name not in tensors or tensors[name].shape != tensor.shape or tensors[name].dtype != tensor.dtype:
+            raise CorruptFolder(f"{folder / OPTIMIZER}: does not fit the run (see {name}); use an earlier checkpoint")
     learner.optimizer.restore(tensors)
     if learner.ema:
         learner.ema.restore(tensors)

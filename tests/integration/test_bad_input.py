@@ -159,3 +159,12 @@ def test_every_problem_is_told_at_once(scratch: Path, train: Train) -> None:
 def test_recipe_that_is_not_there(scratch: Path, forks: Forks) -> None:
     ended = forks.qkv("train", scratch / "none.yaml")
     assert refused(ended, 2, scratch) == f"{scratch / 'none.yaml'}: no such file"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much memory is taken")
+def test_a_model_that_does_not_fit_into_memory(own: Path, scratch: Path, forks: Forks) -> None:
+    """PyTorch raises a RuntimeError of its own where memory ends: still one sentence, and no traceback."""
+    recipe = write_recipe(scratch / "recipe.yaml", plain(own, scratch / "run", 2))
+    little = "tests.support.faults:with_little_memory"
+    ended = forks.call(little, 1 << 30, "train", str(recipe), "model.d_ff=8000000")
+    assert "not enough memory" in refused(ended, 1, scratch)

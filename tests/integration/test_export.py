@@ -85,3 +85,20 @@ def test_refusals(model: Path, forks: Forks, scratch: Path) -> None:
         assert sentence in ended.complaint
     assert not out.exists()
     assert (scratch / "notes" / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("to", ["huggingface", "ctranslate2", "onnx"])
+def test_a_full_disk_is_said_in_one_sentence_and_nothing_is_left(
+    to: str, model: Path, forks: Forks, scratch: Path
+) -> None:
+    source = model
+    if to == "onnx":
+        source = scratch / "ctc"
+        save_model(source, decided_model(decoder={"kind": "ctc"}, residual={"kind": "pre"}))
+    (scratch / "out").mkdir()
+    for largest in (0, 300, 3000):
+        arguments = ("export", str(source), "--to", to, "--out", str(scratch / "out" / to))
+        ended = forks.call("tests.support.faults:with_small_files", largest, *arguments)
+        assert ended.code == 1, ended.stderr
+        assert "cannot be written" in ended.complaint
+        assert list((scratch / "out").iterdir()) == []

@@ -143,3 +143,11 @@ def with_closed_streams(numbers: list[int], *arguments: str) -> None:
         os.close(number)
         setattr(sys, ("stdin", "stdout", "stderr")[number], None)
     command(*arguments)
+
+
+def with_little_memory(more: int, *arguments: str) -> None:
+    """`qkv ARGUMENTS` where the process may take only `more` bytes beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    command(*arguments)
