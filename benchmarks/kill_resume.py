@@ -141,7 +141,7 @@ def recipe(folder: Path, run: Path, updates: int, workers: int) -> dict[str, Any
             "threads": 1,
             "workers": workers,
         },
-        "validation": {"every": "10u", "metrics": ["accuracy"], "samples": 2},
+        "validation": {"every": "10u", "metrics": ["exact"], "samples": 2},
     }
 
 

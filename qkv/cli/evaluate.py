@@ -17,7 +17,8 @@ Pairs = Annotated[
     typer.Option("--tsv", help="Source, tab, right answer; lines with the same source are all right answers."),
 ]
 Metrics = Annotated[
-    str | None, typer.Option("--metrics", help="With commas: bleu, chrf, ter, bleu_tok_lc, accuracy, wer, per.")
+    str | None,
+    typer.Option("--metrics", help="With commas: bleu, chrf, ter, bleu_tok_lc, wer, cer, exact, g2p_wer, per."),
 ]
 Language = Annotated[str | None, typer.Option("--lang", help="Language of the right answers, for bleu_tok_lc.")]
 Engine = Annotated[EngineName, typer.Option("--engine", help="What runs the model; auto: the fastest that can.")]

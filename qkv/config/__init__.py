@@ -3,6 +3,7 @@
 from qkv.config.base import Config, Kinds
 from qkv.config.dump import dump_config
 from qkv.config.load import load_config, validate, with_overrides
+from qkv.config.names import Names
 from qkv.config.overrides import apply_overrides
 from qkv.config.parse import Document
 from qkv.config.periods import Period
@@ -13,6 +14,7 @@ __all__ = [
     "Config",
     "Document",
     "Kinds",
+    "Names",
     "Period",
     "apply_overrides",
     "dump_config",

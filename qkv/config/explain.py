@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from qkv.config.base import WRONG_SCALAR, Config, Kinds
 from qkv.config.parse import Loc
 from qkv.config.words import (
+    choices,
     did_you_mean,
     field_type,
     in_words,
@@ -184,7 +185,11 @@ def _what(item: ErrorDetails, spot: _Spot) -> str:
     if found == "finite_number":
         return f"must be a finite number, not {value}"
     if found == "literal_error":
-        hint = did_you_mean(value, [str(arg) for arg in _choices(spot.type)]) if isinstance(value, str) else None
+        hint = (
+            did_you_mean(value, [str(arg) for arg in choices(members(spot.type)[0])])
+            if isinstance(value, str)
+            else None
+        )
         return _must_be(spot.type, value) + (f"; {hint}" if hint else "")
     if found == WRONG_SCALAR or found.endswith(("_type", "_parsing", "_from_float")):
         return _must_be(spot.type, value)
@@ -199,10 +204,6 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "multiple_of": ("a multiple of", "multiple_of"),
 }
-
-
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    return get_args(plain_type(members(annotation)[0]))
 
 
 def _must_be(annotation: Any, value: Any) -> str:

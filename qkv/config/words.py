@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from qkv.config.base import Config, Kinds
+from qkv.config.names import Names
 from qkv.config.periods import Period
 
 _SCALARS = {
@@ -25,16 +26,16 @@ LONGEST = 60
 
 
 def field_type(field: FieldInfo) -> Any:
-    """A field's type, with its Kinds, if it has them, in place of their base class."""
-    kinds = [item for item in field.metadata if isinstance(item, Kinds)]
+    """A field's type, with its registry, if it has one, in place of the base class."""
+    kinds = [item for item in field.metadata if isinstance(item, Kinds | Names)]
     return kinds[0] if kinds else plain_type(field.annotation)
 
 
 def plain_type(annotation: Any) -> Any:
-    """An annotation without `Annotated`; a union by kind is its Kinds."""
+    """An annotation without `Annotated`; what a registry decides is that registry (Kinds or Names)."""
     if get_origin(annotation) is Annotated:
         base, *metadata = get_args(annotation)
-        kinds = [item for item in metadata if isinstance(item, Kinds)]
+        kinds = [item for item in metadata if isinstance(item, Kinds | Names)]
         return kinds[0] if kinds else plain_type(base)
     return annotation
 
@@ -72,9 +73,9 @@ def in_words(annotation: Any) -> str:
     """`int | None` is "a whole number or null"."""
     kind = plain_type(annotation)
     if get_origin(kind) in (Union, types.UnionType):
-        return one_of(list(dict.fromkeys(in_words(arg) for arg in get_args(kind))))
-    if get_origin(kind) is Literal:
-        return one_of([quoted(arg) for arg in get_args(kind)])
+        return one_of(list(dict.fromkeys(words for arg in get_args(kind) for words in _alternatives(arg))))
+    if choices(kind):
+        return one_of(_alternatives(kind))
     if isinstance(kind, Kinds):
         return f"one of the kinds of {kind.name} ({', '.join(kind.names())})"
     if is_listing(kind):
@@ -83,6 +84,19 @@ def in_words(annotation: Any) -> str:
     if is_config(kind) or is_mapping(kind):
         return "a group of keys"
     return _SCALARS.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def choices(annotation: Any) -> list[Any]:
+    """The values of a Literal, or the names of a registry; none for any other type."""
+    kind = plain_type(annotation)
+    if isinstance(kind, Names):
+        return kind.names()
+    return list(get_args(kind)) if get_origin(kind) is Literal else []
+
+
+def _alternatives(annotation: Any) -> list[str]:
+    """Each value of a choice, or the type in words."""
+    return [quoted(value) for value in choices(annotation)] or [in_words(annotation)]
 
 
 def one_of(words: Sequence[str]) -> str:

@@ -26,6 +26,6 @@ def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
         schedule=LinearConfig(peak=3e-3, warmup=200),
         training=TrainingConfig(stop_after=Period(minutes, "minutes"), workers="auto"),
         validation=ValidationConfig(
-            every=Period(minutes / 2, "minutes"), metrics=["wer", "per"], best="per", max_sources=1000
+            every=Period(minutes / 2, "minutes"), metrics=["g2p_wer", "per"], best="per", max_sources=1000
         ),
     )

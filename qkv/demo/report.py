@@ -32,7 +32,7 @@ def report_lines(place: DemoFolder, results: Results, desk: Desk) -> list[str]:
 
 def result_lines(results: Results) -> list[str]:
     """The error rates, beside what others reached."""
-    wer, per = results.scores["wer"], results.scores["per"]
+    wer, per = results.scores["g2p_wer"], results.scores["per"]
     return [
         f"{results.held_out:,} words that the model has not seen, after {results.minutes:.3g} minutes "
         f"({results.updates:,} updates) with {results.learned:,} others:",

@@ -1,7 +1,8 @@
-"""Error rates where an output has one or several right answers: of whole outputs, and of their tokens."""
+"""Error rates where an output has one or several right answers: of whole outputs, words, phonemes and characters."""
 
 import unicodedata
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from importlib.metadata import version
 from typing import ClassVar
 
@@ -12,18 +13,18 @@ from qkv.evaluation.metric import Counts, Metric, References, reference_counts
 
 
 def comparable(text: str) -> str:
-    """What is compared: however a letter was typed (NFC), and whatever space is around the tokens."""
+    """What is compared: letters in composed form (NFC), and one space between words whatever stood there."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
+def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     """Levenshtein: the fewest insertions, deletions and substitutions that make `a` into `b`."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]
+    from rapidfuzz.distance import Levenshtein
+
+    # rapidfuzz compares hashes: numbers are their own, so that no two words are ever taken for one.
+    numbers: dict[Hashable, int] = {}
+    first, second = ([numbers.setdefault(unit, len(numbers)) for unit in units] for units in (a, b))
+    return Levenshtein.distance(first, second)
 
 
 class WholeOutputs(Metric):
@@ -48,53 +49,88 @@ class WholeOutputs(Metric):
         return f"nrefs:{reference_counts(references)}|case:mixed|norm:nfc,spaces|ref:any|version:qkv-{version('qkv')}"
 
 
-class Accuracy(WholeOutputs):
+class ExactMatch(WholeOutputs):
     """Outputs that are right."""
 
-    name: ClassVar[str] = "accuracy"
+    name: ClassVar[str] = "exact"
     title: ClassVar[str] = "exact match"
     about: ClassVar[str] = "outputs that equal one of their right answers, %"
     higher_is_better: ClassVar[bool] = True
     counts_right: ClassVar[bool] = True
 
 
-class SequenceErrors(WholeOutputs):
-    """Outputs that are wrong: the WER of papers on letter-to-sound, where an output is a word."""
+class PronunciationErrors(WholeOutputs):
+    """Outputs that are wrong: the WER of papers on grapheme-to-phoneme conversion, where one output is one word."""
 
-    name: ClassVar[str] = "wer"
-    title: ClassVar[str] = "WER"
-    about: ClassVar[str] = "outputs that equal none of their right answers, %"
+    name: ClassVar[str] = "g2p_wer"
+    title: ClassVar[str] = "g2p WER"
+    about: ClassVar[str] = "words whose output equals none of their pronunciations, %; called WER in papers on g2p"
     higher_is_better: ClassVar[bool] = False
     counts_right: ClassVar[bool] = False
 
 
-class TokenErrors(Metric):
-    """Wrong, missing and superfluous tokens: PER where tokens are phonemes, WER of speech recognition where words."""
+class EditRate(Metric):
+    """Edits that lead from the outputs to their closest right answers, per 100 units of these answers."""
 
-    name: ClassVar[str] = "per"
-    title: ClassVar[str] = "PER"
-    about: ClassVar[str] = "edits of space-separated tokens to the closest right answer, per 100 tokens of it"
+    unit: ClassVar[str]
     higher_is_better: ClassVar[bool] = False
 
+    @abstractmethod
+    def units(self, text: str) -> Sequence[str]:
+        """What is inserted, deleted and substituted."""
+
     def counts(self, outputs: Sequence[str], references: References) -> Counts:
-        rows = [
-            min(_edits(comparable(output).split(), comparable(answer).split()) for answer in answers)
-            for output, answers in zip(outputs, references, strict=True)
-        ]
+        rows = []
+        for output, answers in zip(outputs, references, strict=True):
+            given = self.units(comparable(output))
+            wanted = [self.units(comparable(answer)) for answer in answers]
+            rows.append(min((edit_distance(given, units), len(units)) for units in wanted))
         return np.asarray(rows, dtype=np.float64)
 
     def from_total(self, total: NDArray[np.float64]) -> float:
         return float(100.0 * total[0] / max(total[1], 1))
 
     def detail(self, total: NDArray[np.float64]) -> str:
-        return f"edits: {total[0]:,.0f}, tokens: {total[1]:,.0f}"
+        return f"edits: {total[0]:,.0f}, {self.unit}: {total[1]:,.0f}"
 
     def signature(self, references: References) -> str:
         return (
-            f"nrefs:{reference_counts(references)}|case:mixed|norm:nfc,spaces|tok:spaces|ref:closest|"
+            f"nrefs:{reference_counts(references)}|case:mixed|norm:nfc,spaces|unit:{self.unit}|ref:closest|"
             f"version:qkv-{version('qkv')}"
         )
 
 
-def _edits(output: list[str], answer: list[str]) -> tuple[int, int]:
-    return edit_distance(output, answer), len(answer)
+class WordErrors(EditRate):
+    """The word error rate of speech recognition: edits of what stands between spaces."""
+
+    name: ClassVar[str] = "wer"
+    title: ClassVar[str] = "WER"
+    about: ClassVar[str] = "word error rate: edits of words to the closest right answer, per 100 of its words"
+    unit: ClassVar[str] = "words"
+
+    def units(self, text: str) -> Sequence[str]:
+        return text.split()
+
+
+class PhonemeErrors(EditRate):
+    """The phoneme error rate; phonemes stand between spaces."""
+
+    name: ClassVar[str] = "per"
+    title: ClassVar[str] = "PER"
+    about: ClassVar[str] = "phoneme error rate: edits of space-separated phonemes, per 100 of the closest pronunciation"
+    unit: ClassVar[str] = "phonemes"
+
+    def units(self, text: str) -> Sequence[str]:
+        return text.split()
+
+
+class CharacterErrors(EditRate):
+    """The character error rate; a space is a character."""
+
+    name: ClassVar[str] = "cer"
+    title: ClassVar[str] = "CER"
+    about: ClassVar[str] = "character error rate: edits of characters, per 100 of the closest right answer"
+    unit: ClassVar[str] = "characters"
+
+    def units(self, text: str) -> Sequence[str]:
+        return text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
+from qkv.evaluation.error_rates import EditRate, WholeOutputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Counts, Metric, References
 from qkv.evaluation.metrics import METRICS
@@ -15,8 +16,6 @@ from qkv.evaluation.resampling import Interval, intervals
 from qkv.progress import Counting, Reporter, SilentReporter
 
 SCORED_AT_ONCE = 100
-OF_ERRORS = {"wer", "per", "accuracy"}
-"""A test set that is measured by these alone is read by its edits, any other by its chrF."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,13 @@ def group_scores(metrics: Sequence[Metric], rows: Sequence[Counts], group: Lengt
 
 
 def ranking_metric(metrics: Sequence[Metric]) -> Metric:
-    """What tells good and bad outputs apart one by one; BLEU of a single sentence says little."""
-    return METRICS["per" if {metric.name for metric in metrics} <= OF_ERRORS else "chrf"]
+    """What tells good and bad outputs apart one by one: edits where errors are measured, else chrF.
+
+    BLEU of a single sentence says little, and that an output is wrong does not say how wrong.
+    """
+    if not all(isinstance(metric, EditRate | WholeOutputs) for metric in metrics):
+        return METRICS["chrf"]
+    return next((metric for metric in metrics if isinstance(metric, EditRate)), METRICS["cer"])
 
 
 def each_score(

@@ -27,7 +27,7 @@ class EvaluationSet:
     def usual_metrics(self, language: str | None) -> list[str]:
         """What is measured when nobody says: error rates for a table, as of letter-to-sound; else translation."""
         if self.lines is not None:
-            return ["wer", "per"]
+            return ["g2p_wer", "per"]
         return ["bleu", "chrf", "ter", *(["bleu_tok_lc"] if language else [])]
 
 

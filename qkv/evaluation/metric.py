@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,12 @@ class Metric(ABC):
     title: ClassVar[str]
     about: ClassVar[str]
     higher_is_better: ClassVar[bool]
+    needs_language: ClassVar[bool] = False
+    """Whether it goes by the rules of the language of the references."""
+
+    def for_language(self, language: str | None) -> Self:
+        """This metric for references in the given language (None: unknown); few metrics depend on it."""
+        return self
 
     @abstractmethod
     def counts(self, outputs: Sequence[str], references: References) -> Counts:

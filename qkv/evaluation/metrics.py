@@ -1,40 +1,54 @@
-"""The metrics by name, and which of them a task wants."""
+"""The metrics by name. A new one is a class like these and one registration."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Annotated
 
+from qkv.config import Names
 from qkv.errors import UsageError
-from qkv.evaluation.error_rates import Accuracy, SequenceErrors, TokenErrors
+from qkv.evaluation.error_rates import CharacterErrors, ExactMatch, PhonemeErrors, PronunciationErrors, WordErrors
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.sacre import Bleu, Chrf, Ter, TokenizedBleu
 
-MetricName = Literal["bleu", "chrf", "ter", "bleu_tok_lc", "accuracy", "wer", "per"]
+METRICS = Names[Metric]("metric")
 
-METRICS: dict[str, Metric] = {m.name: m for m in (Bleu(), Chrf(), Ter(), Accuracy(), SequenceErrors(), TokenErrors())}
-"""Those that look at nothing but the texts."""
 
-BY_LANGUAGE = {TokenizedBleu.name: TokenizedBleu}
-"""Those that go by the rules of a language."""
+def register(metric: Metric, aliases: Sequence[str] = ()) -> None:
+    """Make a metric known by its name, in recipes and on the command line."""
+    METRICS.register(metric.name, metric, aliases)
 
-HIGHER_IS_BETTER = {
-    *(name for name, metric in METRICS.items() if metric.higher_is_better),
-    *(name for name, kind in BY_LANGUAGE.items() if kind.higher_is_better),
-}
+
+register(Bleu())
+register(Chrf())
+register(Ter())
+register(TokenizedBleu())
+register(WordErrors())
+register(CharacterErrors())
+register(ExactMatch(), aliases=["accuracy", "word_accuracy"])
+register(PronunciationErrors())
+register(PhonemeErrors())
+
+MetricName = Annotated[str, METRICS]
+"""The type of a field that names a metric."""
 
 
 def choose_metrics(names: Sequence[str], language: str | None = None) -> list[Metric]:
-    """The metrics of these names, each once; refuses what cannot be measured before anything is decoded."""
-    return [_metric(name, language) for name in dict.fromkeys(names)]
+    """The metrics of these names, each once; refuses what cannot be measured before anything is decoded.
 
-
-def _metric(name: str, language: str | None) -> Metric:
-    if name in METRICS:
-        return METRICS[name]
-    if name not in BY_LANGUAGE:
-        raise UsageError(f"there is no metric {name!r}; choose from {', '.join(get_args(MetricName))}")
-    if language is None:
-        raise UsageError(f"{name} goes by the rules of a language: name that of the references, as in --lang de")
-    return BY_LANGUAGE[name](language)
+    `language` is that of the references, for metrics that go by the rules of one.
+    """
+    for name in names:
+        if name not in METRICS:
+            raise UsageError(f"there is no metric {name!r}; choose from {', '.join(METRICS)}")
+    found = {metric.name: metric.for_language(language) for metric in map(METRICS.__getitem__, names)}
+    if {WordErrors.name, PhonemeErrors.name} <= found.keys():
+        warnings.warn(
+            "wer is the word error rate now, which for pronunciations is the same as per; "
+            "the share of words that are wrong, once called wer, is g2p_wer",
+            FutureWarning,
+            stacklevel=1,
+        )
+    return list(found.values())
 
 
 def group_by_source(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[list[str]]]:

@@ -1,13 +1,14 @@
 """BLEU, chrF and TER: computed by sacreBLEU, with its signatures."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qkv.errors import UsageError
 from qkv.evaluation.metric import Counts, Metric, References, reference_counts
 from qkv.evaluation.moses import moses_tokenizer
 
@@ -112,10 +113,23 @@ class TokenizedBleu(Bleu):
     name: ClassVar[str] = "bleu_tok_lc"
     title: ClassVar[str] = "BLEU tok lc"
     about: ClassVar[str] = "BLEU of lower-cased text in Moses' tokens, as in papers on Multi30k; needs the language"
+    needs_language: ClassVar[bool] = True
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str | None = None) -> None:
         self.language = language
-        self.tokenize = moses_tokenizer(language)
+
+    def for_language(self, language: str | None) -> Self:
+        found = type(self)(language)
+        found.tokenize("")  # an unknown language is refused here, before anything is decoded
+        return found
+
+    @cached_property
+    def tokenize(self) -> Callable[[str], str]:
+        if self.language is None:
+            raise UsageError(
+                f"{self.name} goes by the rules of a language: name that of the references, as in --lang de"
+            )
+        return moses_tokenizer(self.language)
 
     def counts(self, outputs: Sequence[str], references: References) -> Counts:
         tokenized = [[self.tokenize(answer) for answer in answers] for answers in references]

@@ -9,7 +9,7 @@ from qkv.config import Config, Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.decoding.search import AnySearch
 from qkv.decoding.usual import search_problem
-from qkv.evaluation.metrics import MetricName
+from qkv.evaluation.metrics import METRICS, MetricName
 from qkv.models.config import ModelConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -61,7 +61,7 @@ class ValidationConfig(Config):
     """How often."""
     metrics: list[MetricName] = Field(default_factory=list)
     """Scores of the output, besides the loss."""
-    best: Literal["loss", MetricName] = "loss"
+    best: Literal["loss"] | MetricName = "loss"
     """The score by which the best model is chosen."""
     language: str | None = None
     """Language of the targets (de, say), by whose rules bleu_tok_lc tokenises."""
@@ -79,8 +79,8 @@ class ValidationConfig(Config):
     def _best_is_measured(self) -> "ValidationConfig":
         if self.best != "loss" and self.best not in self.metrics:
             raise ValueError(f"best is {self.best}, which must then also be in metrics")
-        if "bleu_tok_lc" in self.metrics and self.language is None:
-            raise ValueError("bleu_tok_lc needs the language of the targets: give validation.language (de, say)")
+        if self.language is None and (needing := [name for name in self.metrics if METRICS[name].needs_language]):
+            raise ValueError(f"{needing[0]} needs the language of the targets: give validation.language (de, say)")
         return self
 
 

@@ -13,7 +13,7 @@ from qkv.data.stream import BatchStream
 from qkv.decoding.texts import Source, TextDecoder, Wishes
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.decoding.usual import quick_search
-from qkv.evaluation.metrics import HIGHER_IS_BETTER, choose_metrics, group_by_source
+from qkv.evaluation.metrics import METRICS, choose_metrics, group_by_source
 from qkv.models.seq2seq import Seq2Seq
 from qkv.objectives.objective import Objective
 from qkv.text import TokenizerPair
@@ -50,7 +50,7 @@ def is_better(metric: str, new: float, old: float | None) -> bool:
 
 
 def higher_is_better(metric: str) -> bool:
-    return metric in HIGHER_IS_BETTER
+    return metric != "loss" and METRICS[metric].higher_is_better
 
 
 class Validator:

@@ -76,11 +76,11 @@ def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
 
 
 def test_json_and_chosen_metrics(files: Path, forks: Forks) -> None:
-    arguments = ["--hyp", "good", "--ref", "ref", "--metrics", "accuracy, bleu_tok_lc", "--lang", "en", "--json"]
+    arguments = ["--hyp", "good", "--ref", "ref", "--metrics", "exact, bleu_tok_lc", "--lang", "en", "--json"]
     ended = forks.qkv("evaluate", *arguments, cwd=files)
     found = json.loads(ended.stdout)
-    assert list(found["scores"]) == ["accuracy", "bleu_tok_lc"]
-    assert found["scores"]["accuracy"]["score"] == 50
+    assert list(found["scores"]) == ["exact", "bleu_tok_lc"]
+    assert found["scores"]["exact"]["score"] == 50
     assert "tok:moses-en" in found["scores"]["bleu_tok_lc"]["signature"]
 
 
@@ -90,15 +90,15 @@ def test_a_table_with_several_right_answers(files: Path, forks: Forks) -> None:
         write(files / "out", lines)
         ended = forks.qkv("evaluate", "--hyp", "out", "--tsv", "pairs.tsv", "--json", cwd=files)
         found = json.loads(ended.stdout)
-        assert {name: score["score"] for name, score in found["scores"].items()} == {"wer": 0, "per": 0}
+        assert {name: score["score"] for name, score in found["scores"].items()} == {"g2p_wer": 0, "per": 0}
         assert found["length_in"] == "letters in the source"
 
 
 def test_several_references(files: Path, forks: Forks) -> None:
     ended = forks.qkv(
-        "evaluate", "--hyp", "good", "--ref", "ref", "--ref", "good", "--metrics", "accuracy", "--json", cwd=files
+        "evaluate", "--hyp", "good", "--ref", "ref", "--ref", "good", "--metrics", "exact", "--json", cwd=files
     )
-    assert json.loads(ended.stdout)["scores"]["accuracy"]["score"] == 100
+    assert json.loads(ended.stdout)["scores"]["exact"]["score"] == 100
 
 
 def test_a_model(run: Path, data: Path, files: Path, forks: Forks) -> None:
@@ -161,9 +161,9 @@ def test_comparison(files: Path, forks: Forks) -> None:
 def test_comparison_of_a_model_with_a_file(run: Path, data: Path, files: Path, forks: Forks) -> None:
     right = data / "test.tgt"
     sides = ["--src", data / "test.src", "--ref", right]
-    ended = forks.qkv("compare", run, right, *sides, "--metrics", "accuracy", "--json", "--engine", "torch")
+    ended = forks.qkv("compare", run, right, *sides, "--metrics", "exact", "--json", "--engine", "torch")
     assert ended.code == 0, ended.stderr
-    systems = json.loads(ended.stdout)["metrics"]["accuracy"]["systems"]
+    systems = json.loads(ended.stdout)["metrics"]["exact"]["systems"]
     assert systems[str(right)]["score"] == 100
 
 

@@ -46,7 +46,7 @@ def recipe_of(data: Path, run: Path, updates: int = 60, **validation: Any) -> di
         model={"d_model": 32, "dropout": 0.0},
         schedule={"peak": 1e-2},
         training={"save_every": "1e"},
-        validation={"every": f"{updates}u", "metrics": ["accuracy"], "best": "accuracy", **validation},
+        validation={"every": f"{updates}u", "metrics": ["exact"], "best": "exact", **validation},
     )
 
 
@@ -67,7 +67,7 @@ def texts(run: Path, **settings: Any) -> list[str]:
 
 
 def test_validation_reaches_long_references(run: Path) -> None:
-    assert [line["accuracy"] for line in validations_of(run)] == [100.0]
+    assert [line["exact"] for line in validations_of(run)] == [100.0]
 
 
 def test_translations_reach_long_references(run: Path, long_data: Path) -> None:

@@ -19,7 +19,7 @@ def recipe_of(data: Path, run: Path, decoder: Any, **objective: Any) -> dict[str
     recipe = plain(data, run, 8)
     recipe["model"]["decoder"] = decoder
     recipe["objective"] = objective
-    recipe["validation"] |= {"metrics": ["accuracy"], "best": "accuracy"}
+    recipe["validation"] |= {"metrics": ["exact"], "best": "exact"}
     return recipe
 
 
@@ -41,10 +41,10 @@ def runs(in_memory: Path, data: Path, forks: Forks) -> Path:
 
 def test_training_validates_by_refining_and_counts_what_does_not_fit(runs: Path) -> None:
     lines = read_metrics(runs / "ctc" / "metrics.jsonl")
-    assert all("accuracy" in line for line in lines if "validation" in line)
+    assert all("exact" in line for line in lines if "validation" in line)
     assert sum(line.get("left_out", 0) for line in lines) > 0  # words with twins do not fit without upsampling
     assert not any("left_out" in line for line in read_metrics(runs / "mask" / "metrics.jsonl"))
-    assert "accuracy" in read_manifest(runs / "ctc" / "best")["scores"]
+    assert "exact" in read_manifest(runs / "ctc" / "best")["scores"]
     assert any((runs / "ctc" / "samples").iterdir())
 
 
@@ -55,7 +55,7 @@ def test_translate_and_evaluate_refine_by_themselves(runs: Path, forks: Forks, d
     assert plainly == quiet(named)
     assert plainly.count("\n") == 4
     assert [one.text for one in Translator(runs / name).translate(["abcde", "hg", "", "cafe"])] == plainly.splitlines()
-    sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "accuracy")
+    sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "exact")
     assert "exact match" in quiet(forks.qkv("evaluate", runs / name, *sides))
     assert "exact match" in quiet(forks.qkv("compare", runs / "plain", runs / name, *sides))
 
@@ -74,7 +74,7 @@ def test_another_model_chooses_among_several_lengths(runs: Path, forks: Forks, d
     for line, one in zip(lines, found.translate(["abcde", "hg", "", "cafe"]), strict=True):
         assert line == f"{one.score:.6f}\t{one.text}"
     by_itself = written(scratch / "hyp", (data / "dev.src").read_bytes())
-    sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "accuracy")
+    sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "exact")
     assert "exact match" in quiet(forks.qkv("compare", by_itself, runs / "mask", *search, *sides))
     assert "exact match" in quiet(forks.qkv("evaluate", runs / "mask", *search, *sides))
     # The manifest knows the other model by its seal, not by a path that is another one on another machine.

@@ -57,7 +57,7 @@ def everything(data: Path, run: Path, updates: int = 12) -> dict[str, Any]:
     recipe["schedule"] = {"kind": "inverse_sqrt", "peak": 3e-3, "warmup": 5}
     recipe["optimizer"] = {"weight_decay": 0.01}
     recipe["training"] |= {"accumulate": 2, "ema": 0.9, "save_every": "3u"}
-    recipe["validation"] |= {"metrics": ["accuracy"], "best": "accuracy"}
+    recipe["validation"] |= {"metrics": ["exact"], "best": "exact"}
     return recipe
 
 

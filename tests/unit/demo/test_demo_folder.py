@@ -25,10 +25,17 @@ def test_measured_once_and_then_known(place: DemoFolder) -> None:
     assert (results.updates, results.minutes, results.learned, results.held_out) == (7, 4.25, 4, 2)
     test = place.test()
     outputs = [found.text for found in Desk(place, Screen()).pronounce(test.sources or [])]
-    for name in ("wer", "per"):
+    for name in ("g2p_wer", "per"):
         figure = results.scores[name]
         assert figure.score == METRICS[name].score(outputs, test.references)
         assert figure.low <= figure.score <= figure.high
+
+
+def test_results_under_an_old_name_are_measured_again(place: DemoFolder) -> None:
+    place.measure(SilentReporter())
+    kept = place.path / "results.json"
+    kept.write_text(kept.read_text().replace("g2p_wer", "wer"))
+    assert place.results() is None
 
 
 def test_a_model_in_the_middle_of_its_training_is_not_trained(place: DemoFolder) -> None:
@@ -85,7 +92,7 @@ def test_a_run_that_was_stopped_goes_on_as_it_began(place: DemoFolder) -> None:
 def test_the_report_has_scores_examples_and_a_picture(place: DemoFolder) -> None:
     results, desk = place.measure(SilentReporter()), Desk(place, Screen())
     report = report_lines(place, results, desk)
-    wer = results.scores["wer"]
+    wer = results.scores["g2p_wer"]
     assert report[0].startswith("2 words that the model has not seen, after 4.25 minutes (7 updates) with 4 others")
     assert f"WER {wer.score:4.1f} %" in report[1]
     for word in ("cab", "dab"):

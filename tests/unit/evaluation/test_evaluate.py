@@ -64,7 +64,7 @@ def test_outputs_are_ranked_by_their_own_score(evaluation: Evaluation) -> None:
 
 def test_error_rates_rank_by_edits() -> None:
     found = evaluate_outputs(["a b", "a c", "x"], EvaluationSet("t", [["a b"]] * 3), choose_metrics(["wer"]))
-    assert found.ranked_by.name == "per"
+    assert found.ranked_by.name == "wer"
     assert found.worst_first == [2, 1, 0]
     assert found.unit == "words in the reference"
     assert found.by_frequency == []

@@ -31,7 +31,7 @@ def test_a_table_groups_its_right_answers(tmp_path: Path) -> None:
     test = read_evaluation_set([], None, table)
     assert test.sources == ["read", "tomato"]
     assert test.references == [["R EH D", "R IY D"], ["T AH M EY T OW"]]
-    assert test.usual_metrics(None) == ["wer", "per"]
+    assert test.usual_metrics(None) == ["g2p_wer", "per"]
     assert list(training_targets(table, test)) == ["R EH D", "T AH M EY T OW", "R IY D"]
     assert read_outputs(write(tmp_path / "each source", "x", "y"), test) == ["x", "y"]
     assert read_outputs(write(tmp_path / "each line", "x", "y", "x"), test) == ["x", "y"]

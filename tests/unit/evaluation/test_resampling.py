@@ -67,7 +67,7 @@ def right(pattern: str) -> Counts:
     return np.asarray([(letter == "r", 1) for letter in pattern], dtype=np.float64)
 
 
-ACCURACY = METRICS["accuracy"]
+ACCURACY = METRICS["exact"]
 
 
 def test_a_system_does_not_differ_from_itself() -> None:

@@ -1,19 +1,49 @@
 """What training may measure is what `qkv evaluate` measures."""
 
-from typing import get_args
-
 import pytest
 
-from qkv.evaluation.metrics import BY_LANGUAGE, METRICS, MetricName
+from qkv.config import validate
+from qkv.errors import UsageError
+from qkv.evaluation.error_rates import ExactMatch
+from qkv.evaluation.metrics import METRICS, register
 from qkv.training.recipe import ValidationConfig
 from qkv.training.validation import higher_is_better, is_better
 
 
 def test_the_names_are_the_metrics() -> None:
-    assert set(get_args(MetricName)) == METRICS.keys() | BY_LANGUAGE.keys()
-    for name in get_args(MetricName):
+    for name in METRICS:
         config = ValidationConfig.model_validate({"metrics": [name], "best": name, "language": "de"})
         assert config.metrics == [name]
+
+
+def test_a_recipe_may_use_an_old_name() -> None:
+    with pytest.warns(FutureWarning, match="the metric accuracy is now called exact"):
+        config = ValidationConfig.model_validate({"metrics": ["accuracy"], "best": "accuracy"})
+    assert config.metrics == ["exact"]
+    assert config.best == "exact"
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
+    with pytest.raises(
+        UsageError, match=r'metrics.0: must be "bleu", "chrf", .* or "per", not the text "cerr"; did you'
+    ):
+        validate(ValidationConfig, {"metrics": ["cerr"]}, "recipe")
+    with pytest.raises(UsageError, match=r'best: must be "loss", "bleu", .* or "per", not the text "blue"'):
+        validate(ValidationConfig, {"best": "blue"}, "recipe")
+    with pytest.raises(UsageError, match=r'metrics.0: must be "bleu", .* not 3'):
+        validate(ValidationConfig, {"metrics": [3]}, "recipe")
+
+
+def test_a_metric_of_ones_own_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(ExactMatch):
+        name = "mine"
+
+    monkeypatch.setattr(METRICS, "_things", METRICS._things | {})
+    register(Mine())
+    assert ValidationConfig.model_validate({"metrics": ["mine"], "best": "mine"}).best == "mine"
+    assert "mine" in ValidationConfig.model_json_schema()["properties"]["metrics"]["items"]["enum"]
+    with pytest.raises(ValueError, match="the name 'mine' is registered twice"):
+        register(Mine())
 
 
 def test_a_metric_by_the_rules_of_a_language_needs_one() -> None:
@@ -23,9 +53,9 @@ def test_a_metric_by_the_rules_of_a_language_needs_one() -> None:
         ValidationConfig(best="chrf")
 
 
-@pytest.mark.parametrize("name", ["loss", *get_args(MetricName)])
+@pytest.mark.parametrize("name", ["loss", *METRICS])
 def test_the_better_score_wins(name: str) -> None:
-    better, worse = (9.0, 1.0) if name in ("bleu", "chrf", "bleu_tok_lc", "accuracy") else (1.0, 9.0)
+    better, worse = (9.0, 1.0) if name in ("bleu", "chrf", "bleu_tok_lc", "exact") else (1.0, 9.0)
     assert higher_is_better(name) == (better > worse)
     assert is_better(name, better, worse)
     assert not is_better(name, worse, better)

@@ -219,7 +219,7 @@ def _scripted(monkeypatch: pytest.MonkeyPatch, name: str, scores: list[float]) -
     ("name", "scores", "best", "last"),
     [
         ("loss", [3.0, 2.0, 2.5, 2.0, 2.1, 1.0, 0.5], 2, 5),
-        ("accuracy", [1.0, 5.0, 7.0, 7.0, 6.0, 2.0, 9.0], 3, 6),
+        ("exact", [1.0, 5.0, 7.0, 7.0, 6.0, 2.0, 9.0], 3, 6),
         ("wer", [9.0, 8.0, 7.0, float("nan"), 8.0, 7.5, 1.0], 3, 6),
     ],
 )
