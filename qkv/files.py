@@ -16,13 +16,12 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from qkv.errors import CorruptFolder, QkvError
+from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.reading import STRICT, Count, read_record
+from qkv.temporary import old_name, temporary_file, temporary_folder
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
-TEMPORARY_SUFFIX = ".tmp"
-OLD_SUFFIX = ".old.tmp"
 
 
 def _inside(name: str) -> str:
@@ -71,43 +70,61 @@ def sync(path: Path) -> None:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace `path` by `content`, or leave it as it was."""
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    """Replace `path` by `content`, or leave it as it was.
+
+    A symbolic link stays, and the file that it leads to is replaced.
+    """
     data = content.encode() if isinstance(content, str) else content
+    target = end_of_link(path)
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{path}: is not a file; choose another name for the output")
     try:
-        with temporary.open("wb") as file:
+        with temporary_file(target) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        sync(path.parent)
+            os.replace(file.name, target)
+        sync(target.parent)
     except OSError as error:
-        # The error that is raised is the one to tell, not that its remains could not be removed.
-        with suppress(OSError):
-            temporary.unlink()
         raise QkvError(f"{path}: cannot be written ({error.strerror}); nothing there was changed") from error
+
+
+def end_of_link(path: Path) -> Path:
+    """Where a symbolic link leads to in the end, or else the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextmanager
 def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
     """Give a temporary folder to fill; on leaving, seal it with a manifest and rename it to `final`.
 
-    `about` is stored in the manifest. An exception inside removes the temporary folder. A folder
-    already at `final` is replaced only after the new one is complete.
+    `about` is stored in the manifest. An exception inside removes the temporary folder. A folder already at `final`
+    is replaced only after the new one is complete, and only if this function made it or it is empty; what others put
+    into it is kept. A symbolic link stays, and the folder it leads to is replaced.
     """
-    temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
+    target = end_of_link(final)
+    if os.path.lexists(target) and not _is_replaceable(target):
+        raise UsageError(f"{final}: exists already and was not made by qkv; choose another folder")
     try:
-        if temporary.exists():
-            shutil.rmtree(temporary)
-        temporary.mkdir(parents=True)
-        yield temporary
-        seal(temporary, about)
-        _swap_in(temporary, final)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(target) as temporary:
+            yield temporary
+            seal(temporary, about)
+            _swap_in(temporary, target)
     except OSError as error:
         raise QkvError(f"{final}: cannot be written ({error.strerror}); nothing there was changed") from error
-    finally:
-        # Gone already if all went well. Otherwise the error is the one to tell, not that its remains stayed.
-        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _is_replaceable(folder: Path) -> bool:
+    """An empty folder, or one with a manifest of ours, damaged perhaps."""
+    if not folder.is_dir():
+        return False
+    try:
+        return "seal" in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return not any(folder.iterdir())
+    except (OSError, ValueError, TypeError):
+        return True
 
 
 def seal(folder: Path, about: dict[str, Any]) -> None:
@@ -135,25 +152,39 @@ def _seal_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _swap_in(temporary: Path, final: Path) -> None:
-    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards.
-
-    Without a `final`, an `old` that an interrupted swap left is the only copy: it stays until the new one is there.
-    """
-    old = final.with_name(final.name + OLD_SUFFIX)
+    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards."""
+    old = old_name(temporary)
     if final.exists():
-        if old.exists():
-            shutil.rmtree(old)
+        _copy_what_others_added(final, temporary)
         final.rename(old)
     try:
         temporary.rename(final)
     except OSError:
-        # There may have been none; and if it cannot be put back now, `remove_leftovers` does it at the next start.
+        # There may have been none; and if it cannot be put back now, `remove_leftovers` does it later.
         with suppress(OSError):
             old.rename(final)
         raise
     sync(final.parent)
-    # The new one is in place: what is left of the old one is removed at the next start.
+    # The new one is in place: what is left of the old one is a leftover.
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy_what_others_added(folder: Path, new: Path) -> None:
+    """Files that the manifest of `folder` does not name, such as a .git or notes; they are not sealed."""
+    try:
+        ours = {Path(name) for name in read_manifest(folder)["files"]} | {Path(MANIFEST)}
+    except CorruptFolder:
+        ours = {Path(MANIFEST)}
+    ours |= {parent for path in ours for parent in path.parents}
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        if place in ours or os.path.lexists(new / place):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            (new / place).mkdir(parents=True)
+        else:
+            (new / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, new / place, follow_symlinks=False)
 
 
 def verify_folder(folder: Path) -> Manifest:
@@ -186,17 +217,3 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest["seal"] != _seal_of(manifest):
         raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
     return manifest
-
-
-def remove_leftovers(parent: Path, *names: str) -> None:
-    """Remove what interrupted writes of `names` (patterns) left in `parent`; a folder caught mid-swap is put back."""
-    for name in names:
-        for path in sorted(parent.glob(name + OLD_SUFFIX)):
-            final = path.with_name(path.name.removesuffix(OLD_SUFFIX))
-            if not final.exists():
-                path.rename(final)
-        for path in sorted({*parent.glob(name + TEMPORARY_SUFFIX), *parent.glob(name + OLD_SUFFIX)}):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)

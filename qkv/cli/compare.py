@@ -35,11 +35,12 @@ def compare(
     from qkv.errors import UsageError
     from qkv.evaluation.as_json import comparison_dict
     from qkv.evaluation.compare import compare_outputs
-    from qkv.evaluation.files import read_evaluation_set, require_writable
+    from qkv.evaluation.files import read_evaluation_set
     from qkv.evaluation.report import comparison_report
     from qkv.evaluation.systems import outputs_of
     from qkv.evaluation.tables import comparison_tables
     from qkv.files import write_atomic
+    from qkv.outputs import require_writable
     from qkv.progress import default_reporter
 
     overrides = [given for given in systems if "=" in given and not Path(given).exists()]
@@ -48,7 +49,7 @@ def compare(
         raise UsageError("give two different systems or more, each once: qkv compare BASELINE OTHER ...")
     if not any(path.is_dir() for path in paths):
         refuse_without_model(dict.fromkeys(overrides, True) | {"--engine": engine != "auto", "--beam": beam})
-    require_writable(html)
+    require_writable({"--html": html}, [*paths, src, *(ref or []), tsv])
     test = read_evaluation_set(ref or [], src, tsv)
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)

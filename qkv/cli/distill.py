@@ -37,11 +37,13 @@ def distill(
     from qkv.decoding.settings import translation_config, with_beam
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
+    from qkv.outputs import refuse_inside
     from qkv.progress import default_reporter
     from qkv.training.recipe import Recipe
 
     if (data is None) == (src is None) or (tgt and not src):
         raise UsageError("say what to distil: --data RECIPE, or --src FILE and perhaps --tgt FILE")
+    refuse_inside(out, [src, tgt])
     keep_freed_memory()
     of_recipe = [override for override in overrides or [] if override.split("=")[0].split(".")[0].strip() == "data"]
     others = [override for override in overrides or [] if override not in of_recipe]

@@ -58,18 +58,19 @@ def evaluate(
     from qkv.evaluation.as_json import evaluation_dict
     from qkv.evaluation.buckets import training_frequencies
     from qkv.evaluation.evaluate import evaluate_outputs
-    from qkv.evaluation.files import read_evaluation_set, read_outputs, require_writable, training_targets
+    from qkv.evaluation.files import read_evaluation_set, read_outputs, training_targets
     from qkv.evaluation.report import evaluation_report
     from qkv.evaluation.systems import decode_outputs
     from qkv.evaluation.tables import evaluation_tables
     from qkv.files import write_atomic
+    from qkv.outputs import require_writable
     from qkv.progress import default_reporter
 
     if (model is None) == (hyp is None):
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
     if model is None:
         refuse_without_model({"--with": voters, "--engine": engine != "auto", "--beam": beam, "--out": out})
-    require_writable(out, html)
+    require_writable({"--out": out, "--html": html}, [src, *(ref or []), tsv, hyp, train])
     test = read_evaluation_set(ref or [], src, tsv)
     chosen = choose(metrics, test, lang)
     seen = None if train is None else training_frequencies(training_targets(train, test))

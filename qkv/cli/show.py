@@ -29,8 +29,8 @@ def beam(
     from qkv.decoding.model_set import ModelSet
     from qkv.decoding.settings import translation_config
     from qkv.errors import UsageError
-    from qkv.files import write_atomic
     from qkv.models.parallel import ParallelModel
+    from qkv.outputs import write_output
     from qkv.visual.beam_tree import draw_tree, grow_tree
 
     _refuse_bad_text(text)
@@ -42,7 +42,7 @@ def beam(
     if isinstance(saved.model, ParallelModel):
         raise UsageError(f"a model of the kind {saved.model.kind} fills a canvas; qkv show passes draws that")
     nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
-    write_atomic(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
+    write_output(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)
 
@@ -55,11 +55,11 @@ def positions(
 ) -> None:
     """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
     from qkv.decoding.model_set import ModelSet
-    from qkv.files import write_atomic
+    from qkv.outputs import write_output
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
-    write_atomic(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
+    write_output(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -71,12 +71,12 @@ def depth(
 ) -> None:
     """Show how many steps each token of a text and of its greedy translation took."""
     from qkv.decoding.model_set import ModelSet
-    from qkv.files import write_atomic
+    from qkv.outputs import write_output
     from qkv.visual.depth import depth_lines, depths_of, draw_depths
 
     _refuse_bad_text(text)
     depths = depths_of(ModelSet([model]).loaded[0], text)
-    write_atomic(out, draw_depths(depths, f"Steps for each token of: {text}"))
+    write_output(out, draw_depths(depths, f"Steps for each token of: {text}"))
     print("\n".join(depth_lines(depths)))
     typer.echo(f"{out}: {depths.output}", err=True)
 
@@ -88,12 +88,12 @@ def wiring(
 ) -> None:
     """Draw which states of the encoder the decoder's layers attend to: of every wiring, or of a model."""
     from qkv.decoding.model_set import ModelSet
-    from qkv.files import write_atomic
+    from qkv.outputs import write_output
     from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
 
     saved = None if model is None else ModelSet([model]).loaded[0]
     panels = {saved.config.model.wiring.kind: wiring_of(saved.model)} if saved else every_wiring()
-    write_atomic(out, draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right"))
+    write_output(out, draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -105,11 +105,11 @@ def attention(
 ) -> None:
     """Draw who may attend to whom: of every kind of attention, or of the layers of a model."""
     from qkv.decoding.model_set import ModelSet
-    from qkv.files import write_atomic
+    from qkv.outputs import write_output
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
 
     panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
-    write_atomic(out, draw_patterns(panels, "Who attends to whom: queries run down, keys to the right"))
+    write_output(out, draw_patterns(panels, "Who attends to whom: queries run down, keys to the right"))
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
 
 
@@ -125,8 +125,8 @@ def passes(
     from qkv.decoding.refine import RefineConfig
     from qkv.decoding.settings import translation_config
     from qkv.errors import UsageError
-    from qkv.files import write_atomic
     from qkv.models.parallel import ParallelModel
+    from qkv.outputs import write_output
     from qkv.visual.passes import draw_passes, watch_passes
 
     _refuse_bad_text(text)
@@ -138,7 +138,7 @@ def passes(
     if not isinstance(config.search, RefineConfig):
         raise UsageError(f"a model of the kind {parallel.kind} has one search, refine; leave search.kind out")
     rows, best = watch_passes(saved, parallel, text, config.search, config.max_src_tokens)
-    write_atomic(out, draw_passes(rows, f"Passes over the canvas for: {text}"))
+    write_output(out, draw_passes(rows, f"Passes over the canvas for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)
 
@@ -157,7 +157,7 @@ def drafts(
     from qkv.decoding.model_set import ModelSet
     from qkv.decoding.settings import translation_config, with_draft
     from qkv.errors import UsageError
-    from qkv.files import write_atomic
+    from qkv.outputs import write_output
     from qkv.visual.drafts import draw_drafts, watch_drafts
 
     _refuse_bad_text(text)
@@ -167,6 +167,6 @@ def drafts(
     if drafter is None or not isinstance(config.search, GreedyConfig):
         raise UsageError("the picture shows drafts for greedy search: give --draft jacobi, or a folder, and no search")
     passes, best = watch_drafts(models.loaded[0], text, drafter, config.search, config.max_src_tokens)
-    write_atomic(out, draw_drafts(passes, f"Drafts for: {text}"))
+    write_output(out, draw_drafts(passes, f"Drafts for: {text}"))
     print(models.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(best.token_scores)} tokens in {len(passes)} passes", err=True)

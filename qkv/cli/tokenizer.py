@@ -18,12 +18,14 @@ def train(
     from qkv.config import load_config
     from qkv.data.parts import data_parts
     from qkv.errors import UsageError
+    from qkv.outputs import refuse_kept
     from qkv.progress import default_reporter
     from qkv.training.prepare import train_tokenizers
     from qkv.training.recipe import Recipe
 
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the tokenizers")
+    refuse_kept("--out", out)
     loaded = load_config(Recipe, recipe, overrides or [])
     reporter = default_reporter()
     try:

@@ -55,11 +55,13 @@ def translate(
     from qkv.decoding.texts import Wishes
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
+    from qkv.outputs import require_writable
 
     if alignment and not as_json:
         raise UsageError("--alignment is written as JSON only; add --json")
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
+    require_writable({"--output": output}, [source, prefixes])
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
     config = translation_config(with_beam(with_draft(settings, draft), beam, model), model)

@@ -9,6 +9,7 @@ from qkv.errors import UsageError
 from qkv.files import new_folder, verify_folder
 from qkv.models.folder import load_model
 from qkv.models.locate import locate_model
+from qkv.outputs import refuse_kept
 
 
 def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
@@ -27,6 +28,8 @@ def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
     final = out or folder
     if final.exists() and final != folder:
         raise UsageError(f"{final}: exists already; choose another folder")
+    if out is not None and out != folder:
+        refuse_kept("--out", out)
     with new_folder(final, about) as temporary:
         own = [name for name in manifest["files"] if Path(name).parts[0] != DRAFTER]
         for name in own:

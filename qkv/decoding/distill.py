@@ -27,17 +27,19 @@ from qkv.decoding.line_work import LineWork, read_sources
 from qkv.decoding.output import plain
 from qkv.decoding.texts import Wishes
 from qkv.decoding.translator import Translator
-from qkv.errors import DataError, QkvError, UsageError
-from qkv.files import MANIFEST, seal, verify_folder
+from qkv.errors import CorruptFolder, DataError, QkvError, UsageError
+from qkv.files import MANIFEST, read_manifest, seal, verify_folder
+from qkv.outputs import MARKER, claim_folder, mark_folder, read_marker
 from qkv.progress import Reporter
+from qkv.temporary import is_unique_name
 
 WHAT = "distilled data"
 SRC, TGT, REF, DEV_SRC, DEV_TGT = "train.src", "train.tgt", "train.ref", "dev.src", "dev.tgt"
 PREPARED, STORES, LOCK = "prepared", "stores", "lock"
 MOVED = (SRC, REF, DEV_SRC, DEV_TGT)
 """First written to OUT/prepared."""
-OURS = {SRC, TGT, REF, DEV_SRC, DEV_TGT, PREPARED, MANIFEST, MANIFEST + ".tmp", f"{TGT}.part", f"{TGT}.journal"}
-"""All that there may be in OUT."""
+OURS = {SRC, TGT, REF, DEV_SRC, DEV_TGT, PREPARED, MANIFEST, MARKER, f"{TGT}.part", f"{TGT}.journal"}
+"""All that there may be in OUT, besides temporary files."""
 
 
 def prepare_recipe(data: DataConfig, translator: Translator, out: Path, reporter: Reporter) -> None:
@@ -69,17 +71,27 @@ def at_work_on(out: Path) -> Iterator[None]:
     """Have `out`, which is new or was begun by this program, for this process alone."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: is not a folder; choose another name")
-    others = sorted(path.name for path in out.iterdir() if path.name not in OURS) if out.exists() else []
-    if others:
+    names = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    if others := [name for name in names if name not in OURS and not is_unique_name(name)]:
         raise UsageError(f"{out}: holds other files already ({others[0]}); choose a new folder")
+    if not read_marker(out) and _was_begun_before_markers(out):
+        mark_folder(out, WHAT, OURS)
+    claim_folder(out, WHAT, OURS, "choose a new folder")
     try:
-        (out / PREPARED).mkdir(parents=True, exist_ok=True)
+        (out / PREPARED).mkdir(exist_ok=True)
     except OSError as error:
         raise QkvError(f"{out}: cannot be written ({error.strerror})") from error
     with locked(out / PREPARED / LOCK):
         for name in MOVED:  # of an attempt that was refused
             (out / PREPARED / name).unlink(missing_ok=True)
         yield
+
+
+def _was_begun_before_markers(out: Path) -> bool:
+    try:
+        return (out / PREPARED / LOCK).is_file() or read_manifest(out).get("what") == WHAT
+    except CorruptFolder:
+        return False
 
 
 def distill(translator: Translator, out: Path, closest: int | None, reporter: Reporter, restart: bool = False) -> None:

@@ -1,8 +1,8 @@
 """A long job whose output grows in a file: killed at any time and started again, it goes on and loses nothing.
 
-OUT.part       the output so far
-OUT.journal    what it is the output of, and after each piece how much of OUT.part counts
-OUT            appears, by renaming OUT.part, when everything is done; the journal is removed
+OUT.qkv-*.part   the output so far, under a name that no other file has
+OUT.journal      the name of that file, what it is the output of, and after each piece how much of it counts
+OUT              appears, by renaming the part, when everything is done; the journal is removed
 """
 
 import fcntl
@@ -10,19 +10,28 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, NotRequired
 
-from pydantic import with_config
+from pydantic import AfterValidator, with_config
 from typing_extensions import TypedDict
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import sync
 from qkv.reading import STRICT, Count, parse_record
+from qkv.temporary import PART, is_unique_name, unique_name
 
 BLOCK = 1 << 20
+BEGINNING = b'{"job": '
+"""Of every journal."""
 GO_ON = "what was done is kept: give the same command again to go on"
+
+
+def _unique(name: str) -> str:
+    if not is_unique_name(name):
+        raise ValueError("is not the name of a part")
+    return name
 
 
 @with_config(STRICT)
@@ -30,6 +39,7 @@ class _Begun(TypedDict):
     """The first line of a journal."""
 
     job: dict[str, Any]
+    part: NotRequired[Annotated[str, AfterValidator(_unique)]]
 
 
 @with_config(STRICT)
@@ -46,36 +56,39 @@ class Job:
 
     def __init__(self, output: Path, journal: IO[bytes], identity: dict[str, Any]) -> None:
         self.output = output
-        self.part = output.with_name(output.name + ".part")
+        self.part = unique_name(output, PART)
         self.journal = journal
         self.lines, self.size, self.check = 0, 0, 0
         self.finished = False
         if self._read(identity):
             self._take_up()
         else:
-            _cut(journal, 0)
-            self._append({"job": identity})
+            _forget(journal, output)
+            self._append({"job": identity, "part": self.part.name})
         if not self.finished:
             with _told(self.part):
-                self.file = self.part.open("ab", buffering=0)
+                self.file = self.part.open("r+b" if self.part.exists() else "xb", buffering=0)
                 _cut(self.file, self.size)
                 sync(output.parent)
 
     def _read(self, identity: dict[str, Any]) -> bool:
         """What the journal says; False if nothing is done yet. A last line that is not whole does not count."""
         whole = self.journal.read().rpartition(b"\n")[0]
-        _cut(self.journal, len(whole) + 1 if whole else 0)
         if not whole:
             return False
+        _cut(self.journal, len(whole) + 1)
         first, *entries = whole.split(b"\n")
         path = Path(self.journal.name)
         try:
-            begun = parse_record(first, _Begun, path, "a journal")["job"]
+            head = parse_record(first, _Begun, path, "a journal")
             done = [parse_record(line, _Done, path, "a journal") for line in entries]
         except CorruptFolder as error:
             raise QkvError(f"{path}: is damaged; begin again with --restart") from error
         if not done:
             return False
+        begun = head["job"]
+        # Journals of older versions do not name it.
+        self.part = self.output.with_name(head.get("part", self.output.name + PART))
         self.lines, self.size, self.check = done[-1]["lines"], done[-1]["bytes"], done[-1]["crc32"]
         if differs := [key for key in {**begun, **identity} if begun.get(key) != identity.get(key)]:
             raise UsageError(
@@ -132,13 +145,34 @@ def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> I
     if output.exists() and not output.is_file():
         raise UsageError(f"{output}: is not a file; choose another name for the output")
     with locked(output.with_name(output.name + ".journal")) as journal:
+        _require_journal(journal)
         if restart:
-            _cut(journal, 0)
+            _forget(journal, output)
         job = Job(output, journal, identity)
         try:
             yield job
         finally:
             job.close()
+
+
+def _require_journal(journal: IO[bytes]) -> None:
+    """Refuse a file that only happens to have this name. An empty one, or the torn beginning of one, is ours."""
+    beginning = journal.read(len(BEGINNING))
+    journal.seek(0)
+    if not BEGINNING.startswith(beginning):
+        raise UsageError(
+            f"{journal.name}: is in the way, and is not a journal of qkv; choose another name for the output"
+        )
+
+
+def _forget(journal: IO[bytes], output: Path) -> None:
+    """Remove what a job has done so far."""
+    journal.seek(0)
+    # A journal from before parts had unique names, and one that is damaged, name nothing that is surely ours.
+    with suppress(CorruptFolder, KeyError):
+        first = parse_record(journal.readline(), _Begun, Path(journal.name), "a journal")
+        output.with_name(first["part"]).unlink(missing_ok=True)
+    _cut(journal, 0)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from qkv.decoding.job import open_job
 from qkv.decoding.output import Form, LongLines, PassCount
 from qkv.decoding.texts import Source, Wishes
 from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
 from qkv.progress import Reporter
 
 
@@ -43,9 +42,6 @@ class LineWork:
 
     def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
         """A job. `files` are what the sources come from, the lines to translate first."""
-        for path in files.values():
-            if output.exists() and path.exists() and output.samefile(path):
-                raise UsageError(f"{output}: is also the input; choose another name for the output")
         read = {name: survey(path) for name, path in files.items()}
         with open_job(output, self.identity(read), restart) as job:
             if job.finished:

@@ -17,6 +17,7 @@ from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet, read_table
 from qkv.evaluation.metrics import choose_metrics
 from qkv.files import read_manifest, write_atomic
+from qkv.outputs import claim_folder, mark_folder, read_marker
 from qkv.progress import Reporter
 from qkv.reading import STRICT, read_record
 from qkv.training.checkpoint import list_checkpoints, newest_good, read_state
@@ -24,6 +25,8 @@ from qkv.training.run_folder import RunFolder
 from qkv.training.state import TrainState
 from qkv.training.trainer import Trainer
 
+WHAT = "demonstration"
+NAMES = ("train.tsv", "dev.tsv", "test.tsv", "run", "results.json")
 SEARCH = BeamConfig(size=5, length_penalty=NoLengthPenalty())
 """By probability alone, so that what is shown as more probable comes first."""
 
@@ -72,10 +75,23 @@ class DemoFolder:
 
     def forget(self) -> None:
         """Remove the run and its results, unless somebody is training there."""
+        if not self.path.exists():
+            return
+        self._claim()
         if self.run.path.exists():
             with self.run.locked():
                 shutil.rmtree(self.run.path)
         self._results.unlink(missing_ok=True)
+
+    def _claim(self) -> None:
+        """Make the folder, or make sure that it is the demonstration's."""
+        if not read_marker(self.path) and self._was_begun_before_markers():
+            mark_folder(self.path, WHAT, NAMES)
+        claim_folder(self.path, WHAT, NAMES, "choose a new folder with --folder")
+
+    def _was_begun_before_markers(self) -> bool:
+        there = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
+        return "run" in there and there <= set(NAMES) and self.run.is_used()
 
     def trainer(self, minutes: float, words: int | None) -> Trainer:
         """A new run, or the one that was stopped; that one goes on as it began."""
@@ -85,7 +101,7 @@ class DemoFolder:
             except UsageError as error:
                 # Nobody but the demonstration wrote that recipe.
                 raise CorruptFolder(str(error)) from error
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._claim()
         write_parts(read_cmudict(), self.path, words)
         return Trainer(demo_recipe(self.path, self.run.path, minutes))
 

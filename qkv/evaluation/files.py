@@ -1,12 +1,11 @@
 """A test set in files: sources, right answers, outputs; one text a line, and line n belongs to line n."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from qkv.data.lines import ReadCounts, byte_lines, decode
-from qkv.errors import DataError, QkvError, UsageError
+from qkv.errors import DataError, UsageError
 from qkv.evaluation.metrics import group_by_source
 
 
@@ -120,17 +119,3 @@ def _require_same(path: Path, texts: Sequence[str], other: Path | str, wanted: i
             f"{path}: has {len(texts):,} lines, but {other} has {wanted:,}; line n of one must belong to line n of "
             "the other"
         )
-
-
-def require_writable(*paths: Path | None) -> None:
-    """Refuse, before anything is decoded, what could not be written afterwards."""
-    for path in paths:
-        if path is None:
-            continue
-        if path.is_dir():
-            raise UsageError(f"{path}: is a folder; name a file")
-        try:
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            raise QkvError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error

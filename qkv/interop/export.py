@@ -13,6 +13,7 @@ from qkv.interop.onnx import WHAT as ONNX
 from qkv.interop.onnx import export_onnx
 from qkv.models.folder import SavedModel, load_model
 from qkv.models.locate import locate_model
+from qkv.outputs import refuse_kept
 
 
 def _huggingface(saved: SavedModel, folder: Path, quantization: str | None) -> None:
@@ -37,6 +38,7 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
         raise UsageError(f"--to {to}: must be {' or '.join(FORMATS)}")
     if out.exists() and not _is_export(out):
         raise UsageError(f"{out}: exists already and is no export; choose another folder")
+    refuse_kept("--out", out)
     folder = locate_model(model)
     if _is_export(folder):
         raise UsageError(f"{folder}: is an export itself; give the model that it was made from")

@@ -11,6 +11,7 @@ from qkv.errors import UsageError
 from qkv.files import verify_folder
 from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
 from qkv.models.weights import load_weights, read_weights
+from qkv.outputs import refuse_kept
 from qkv.training.checkpoint import best_checkpoints, list_checkpoints
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import RunFolder
@@ -24,6 +25,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
         raise UsageError("say which checkpoints: --last N or --best N")
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the average")
+    refuse_kept("--out", out)
     recipe = load_config(Recipe, run.config)
     folders = list_checkpoints(run.checkpoints)
     chosen = folders[-last:] if last else best_checkpoints(folders, higher_is_better(recipe.validation.best))[:best]

@@ -19,6 +19,7 @@ from qkv.models.weights import (
     write_tensors,
 )
 from qkv.reading import read_record
+from qkv.temporary import unique_name
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
 from qkv.training.state import TrainState
@@ -117,7 +118,7 @@ def rotate(parent: Path, keep_last: int, keep_best: int, higher_is_better: bool)
     for folder in folders:
         if folder not in keep:
             # Renamed first: a removal that is interrupted never leaves something that looks like a checkpoint.
-            doomed = folder.with_name(folder.name + ".tmp")
+            doomed = unique_name(folder)
             folder.rename(doomed)
             shutil.rmtree(doomed)
 

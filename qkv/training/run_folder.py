@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import remove_leftovers, verify_folder
+from qkv.files import verify_folder
+from qkv.outputs import claim_folder, mark_folder, read_marker
 from qkv.reading import open_file, parse_record
+from qkv.temporary import remove_leftovers
+
+LOCK = "run.lock"
 
 
 class RunFolder:
@@ -25,7 +29,11 @@ class RunFolder:
     metrics.jsonl   a line for each update and validation
     events/         the same for TensorBoard
     samples/        outputs at each validation
+    qkv.json        the marker: this folder was made for a run, so qkv may write here
     """
+
+    WHAT = "run"
+    NAMES = ("config.yaml", "tokenizer", "data", "checkpoints", "best", "metrics.jsonl", "events", "samples", LOCK)
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,27 +48,34 @@ class RunFolder:
         self.samples = path / "samples"
 
     def create(self) -> None:
+        """Make the folder, or take an empty one; raises UsageError where anything but a run is."""
+        claim_folder(self.path, self.WHAT, self.NAMES, "choose a new or empty folder with run=...")
         try:
-            for folder in (self.path, self.path / "data", self.checkpoints, self.samples):
-                folder.mkdir(parents=True, exist_ok=True)
+            for folder in (self.path / "data", self.checkpoints, self.samples):
+                folder.mkdir(exist_ok=True)
         except OSError as error:
             raise QkvError(
                 f"{self.path}: cannot be created ({error.strerror}); choose another folder with run=..."
             ) from error
 
+    def adopt(self) -> None:
+        """Mark the folder of a run that was begun before there were markers."""
+        if not read_marker(self.path) and self.config.is_file() and (self.path / LOCK).is_file():
+            mark_folder(self.path, self.WHAT, self.NAMES)
+
     def clean(self) -> None:
         """Remove what a killed process left half written."""
-        remove_leftovers(self.path, "config.yaml", "tokenizer", "best")
+        remove_leftovers(self.path, "config.yaml", "qkv.json", "tokenizer", "best")
         remove_leftovers(self.path / "data", "train", "dev")
         remove_leftovers(self.checkpoints, "step-*")
         remove_leftovers(self.samples, "update-*")
 
     def clear(self) -> None:
         """Forget an earlier start that never came to a checkpoint; prepared data is checked when it is used."""
-        for folder in (self.tokenizer, self.events, self.samples):
-            if folder.exists():
-                shutil.rmtree(folder)
-        self.samples.mkdir()
+        if self.tokenizer.exists():
+            shutil.rmtree(self.tokenizer)
+        for path in (*self.events.glob("events.out.tfevents.*"), *self.samples.glob("update-*.txt")):
+            path.unlink()
 
     def verify_prepared(self) -> None:
         """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""
@@ -83,7 +98,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Only one process trains in a run folder. The lock goes with the process, however it ends."""
         try:
-            lock = (self.path / "run.lock").open("a+")
+            lock = _not_a_link(self.path / LOCK).open("a+")
         except OSError as error:
             raise QkvError(f"{self.path}: cannot be written to ({error.strerror})") from error
         with lock:
@@ -108,7 +123,7 @@ class MetricsLog:
         self.path = path
         try:
             # Unbuffered: what could not be written is not tried again when the file is closed.
-            self.file = path.open("ab", buffering=0)
+            self.file = _not_a_link(path).open("ab", buffering=0)
             if path.stat().st_size > keep_bytes:
                 self.file.truncate(keep_bytes)
         except OSError as error:
@@ -131,6 +146,13 @@ class MetricsLog:
 
     def close(self) -> None:
         self.file.close()
+
+
+def _not_a_link(path: Path) -> Path:
+    """These files are cut and written in place: a link would let that happen to a file outside the run."""
+    if path.is_symlink():
+        raise UsageError(f"{path}: is a symbolic link, but a run changes only files of its own; remove the link")
+    return path
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from qkv.errors import CorruptFolder, UsageError
 from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import cores
+from qkv.outputs import refuse_inside
 from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.distributed import Team, local_team, torchrun_team
 from qkv.training.prepare import Prepared, open_prepared, prepare
@@ -56,6 +57,11 @@ class Trainer:
                 f"{run.path}: already holds a run; go on with it by --resume {run.path}, or choose another folder "
                 "with run=..."
             )
+        if self.resuming:
+            run.adopt()
+        else:
+            # A new run begins by removing what an earlier start left in its folder.
+            refuse_inside(run.path, [self.recipe.tokenizers, self.recipe.start_from])
         run.create()
         reporter = self.reporter or default_reporter()
         try:

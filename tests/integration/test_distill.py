@@ -15,6 +15,7 @@ from qkv.decoding.closest import sentence_bleu
 from qkv.decoding.distill import at_work_on, distill, prepare_files
 from qkv.decoding.translator import Translator
 from qkv.files import MANIFEST, read_manifest, verify_folder
+from qkv.outputs import MARKER
 from qkv.progress import SilentReporter
 from qkv.training.recipe import Recipe
 from tests.support.commands import TORCH, quiet, refused, written, written_lines
@@ -60,7 +61,7 @@ def test_line_n_is_what_the_teacher_says_to_line_n(straight: Path, teacher: Path
     assert (straight / "train.src").read_bytes() == lines.read_bytes()
     found = Translator(teacher, "torch", SEARCH).translate(texts(lines))
     assert texts(straight / "train.tgt") == [one.text for one in found]
-    assert sorted(path.name for path in straight.iterdir()) == [MANIFEST, "train.src", "train.tgt"]
+    assert sorted(path.name for path in straight.iterdir()) == [MANIFEST, MARKER, "train.src", "train.tgt"]
 
 
 def test_the_manifest_says_what_it_was_made_from(
@@ -164,7 +165,7 @@ def test_nothing_is_left_of_an_attempt_that_was_refused(
     other = forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--tgt", few, "--out", out)
     assert "another input" in refused(other, 2)
     quiet(forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--out", out, "--restart"))
-    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "train.src", "train.tgt"]
+    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, MARKER, "train.src", "train.tgt"]
 
 
 def test_two_at_a_time_do_not_disturb_each_other(teacher: Path, lines: Path, scratch: Path, forks: Forks) -> None:

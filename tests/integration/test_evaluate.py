@@ -211,7 +211,7 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
         ("evaluate none --src src --ref ref --html none/r.html", 1, "none/r.html: cannot be written"),
         ("evaluate none --src src --ref ref --train missing", 1, "missing: no such file"),
         ("evaluate none --src src --ref ref --out none/o", 1, "none/o: cannot be written"),
-        ("evaluate none --src src --ref ref --out folder", 2, "folder: is a folder; name a file"),
+        ("evaluate none --src src --ref ref --out folder", 2, "folder: is not a file; choose another name"),
         ("evaluate --hyp good --ref ref --beam 3 --engine torch", 2, "--engine, --beam: only for models"),
         ("evaluate --hyp good --ref ref --with model --out o", 2, "--with, --out: only for models"),
         ("evaluate none search.kind=greedy --src src --ref ref --beam 3", 2, "the search kind greedy has no beam"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from qkv.config.load import validate
 from qkv.files import sha256_of
+from qkv.temporary import is_unique_name
 from qkv.training.checkpoint import OPTIMIZER, list_checkpoints
 from qkv.training.recipe import Recipe
 from qkv.training.run_folder import read_metrics
@@ -102,7 +103,7 @@ def assert_same(run: Path, straight: Path) -> None:
 
 
 def leftovers(run: Path) -> list[Path]:
-    return [path for path in run.rglob("*") if path.name.endswith(".tmp")]
+    return [path for path in run.rglob("*") if is_unique_name(path.name)]
 
 
 def lines_of(run: Path) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,14 @@ def part_of(output: Path, pieces: int) -> None:
 
 
 def left(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    """The names in a folder, unique ones without what makes them so."""
+    return sorted(re.sub(r"\.qkv-[0-9a-f]{16}", "", path.name) for path in folder.iterdir())
+
+
+def part(output: Path) -> Path:
+    """Where the job on `output` has put what it has done."""
+    (found,) = output.parent.glob(f"{output.name}.qkv-*.part")
+    return found
 
 
 def in_fork(moment: int, output: Path) -> bool:
@@ -100,7 +108,7 @@ def test_a_torn_end_of_the_journal_does_not_count(torn: bytes, tmp_path: Path) -
     part_of(tmp_path / "out", 2)
     with (tmp_path / "out.journal").open("ab") as file:
         file.write(torn)
-    with (tmp_path / "out.part").open("ab") as file:
+    with part(tmp_path / "out").open("ab") as file:
         file.write(b"half a li")
     work(tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == WHOLE
@@ -112,7 +120,7 @@ def test_what_was_not_committed_is_written_again(tmp_path: Path) -> None:
         job.file.write(b"lost")
     with open_job(tmp_path / "out", IDENTITY) as job:
         assert job.lines == 2
-        assert (tmp_path / "out.part").read_bytes() == PIECES[0]
+        assert part(tmp_path / "out").read_bytes() == PIECES[0]
 
 
 @pytest.mark.parametrize(
@@ -158,13 +166,13 @@ def test_the_names_of_a_new_job_survive_a_power_cut(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("damage", ["shorter", "changed", "gone", "journal"])
 def test_damage_is_noticed(damage: str, tmp_path: Path) -> None:
     part_of(tmp_path / "out", 2)
-    part, journal = tmp_path / "out.part", tmp_path / "out.journal"
+    done, journal = part(tmp_path / "out"), tmp_path / "out.journal"
     if damage == "shorter":
-        os.truncate(part, 3)
+        os.truncate(done, 3)
     elif damage == "changed":
-        part.write_bytes(part.read_bytes().replace(b"two", b"TWO"))
+        done.write_bytes(done.read_bytes().replace(b"two", b"TWO"))
     elif damage == "gone":
-        part.unlink()
+        done.unlink()
     else:
         journal.write_bytes(journal.read_bytes().replace(b"lines", b"linez"))
     with pytest.raises(QkvError, match="--restart"):
@@ -184,7 +192,7 @@ def test_an_older_output_stays_until_the_new_one_is_whole(tmp_path: Path) -> Non
 def test_an_old_output_as_long_as_the_new_one_is_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"x" * len(PIECES[0]))
     part_of(tmp_path / "out", 1)
-    (tmp_path / "out.part").unlink()
+    part(tmp_path / "out").unlink()
     with pytest.raises(QkvError, match="--restart"):
         work(tmp_path / "out")
 
@@ -225,5 +233,49 @@ def test_a_link_leads_to_the_file_that_is_written(tmp_path: Path) -> None:
 def test_the_journal_is_readable(tmp_path: Path) -> None:
     part_of(tmp_path / "out", 2)
     first, *entries = [json.loads(line) for line in (tmp_path / "out.journal").read_text().splitlines()]
-    assert first == {"job": IDENTITY}
+    assert first == {"job": IDENTITY, "part": part(tmp_path / "out").name}
     assert [(entry["lines"], entry["bytes"]) for entry in entries] == [(2, 8), (3, 14)]
+
+
+def test_files_of_others_with_such_names_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out.part").write_bytes(b"mine\n")
+    part_of(tmp_path / "out", 2)
+    work(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == WHOLE
+    assert (tmp_path / "out.part").read_bytes() == b"mine\n"
+    assert left(tmp_path) == ["out", "out.part"]
+
+
+@pytest.mark.parametrize("mine", [b"dear diary", b"dear diary\n", b"[]\n{}\n", b"\x00" * 9])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_journal_of_somebody_else_is_refused(mine: bytes, restart: bool, tmp_path: Path) -> None:
+    (tmp_path / "out.journal").write_bytes(mine)
+    with pytest.raises(UsageError, match="is not a journal of qkv; choose another name"):
+        work(tmp_path / "out", restart=restart)
+    assert (tmp_path / "out.journal").read_bytes() == mine
+    assert left(tmp_path) == ["out.journal"]
+
+
+def test_a_job_of_an_older_version_goes_on(tmp_path: Path) -> None:
+    """Its part had the plain name, which the journal did not say."""
+    part_of(tmp_path / "out", 2)
+    part(tmp_path / "out").rename(tmp_path / "out.part")
+    journal = tmp_path / "out.journal"
+    _, *entries = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([json.dumps({"job": IDENTITY}) + "\n", *entries]))
+    work(tmp_path / "out")
+    assert left(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_bytes() == WHOLE
+
+
+def test_a_journal_cannot_name_a_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "mine").write_bytes(PIECES[0] + PIECES[1])
+    part_of(tmp_path / "folder" / "out", 2)
+    journal = tmp_path / "folder" / "out.journal"
+    _, *entries = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([json.dumps({"job": IDENTITY, "part": "../mine"}) + "\n", *entries]))
+    with pytest.raises(QkvError, match="is damaged"):
+        work(tmp_path / "folder" / "out")
+    work(tmp_path / "folder" / "out", restart=True)
+    assert (tmp_path / "mine").read_bytes() == PIECES[0] + PIECES[1]

@@ -70,7 +70,7 @@ def test_forgetting_leaves_nothing_but_the_words_and_not_while_somebody_trains(p
         place.forget()
     assert place.results() is not None
     place.forget()
-    assert sorted(path.name for path in place.path.iterdir()) == ["test.tsv", "train.tsv"]
+    assert sorted(path.name for path in place.path.iterdir()) == ["qkv.json", "test.tsv", "train.tsv"]
     assert not place.is_trained()
     place.forget()
 

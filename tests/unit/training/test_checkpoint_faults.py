@@ -10,6 +10,7 @@ import pytest
 
 from qkv.errors import CorruptFolder, QkvError
 from qkv.files import new_folder, read_manifest, verify_folder, write_atomic
+from qkv.temporary import OLD, is_unique_name, unique_name
 from qkv.training.checkpoint import best_checkpoints, list_checkpoints, newest_good, rotate
 from qkv.training.run_folder import RunFolder
 from tests.support.forks import Forks
@@ -70,16 +71,18 @@ def test_killed_at_every_step_of_a_save(
 
 
 def test_leftovers_are_gone_after_the_next_start(run: Path, straight: Path, forks: Forks) -> None:
-    (run / "checkpoints" / "step-00000006").rename(run / "checkpoints" / "step-00000006.old.tmp")
-    (run / "best").rename(run / "best.old.tmp")
-    for name in ("checkpoints/step-00000008.tmp", "best.tmp", "data/train.tmp"):
-        (run / name).mkdir()
-        (run / name / "half").write_text("half")
-    (run / "config.yaml.tmp").write_text("half")
-    (run / "mine.tmp").write_text("not qkv's")
+    (run / "checkpoints" / "step-00000006").rename(unique_name(run / "checkpoints" / "step-00000006", OLD))
+    (run / "best").rename(unique_name(run / "best", OLD))
+    for name in ("checkpoints/step-00000008", "best", "data/train"):
+        half = unique_name(run / name)
+        half.mkdir()
+        (half / "half").write_text("half")
+    unique_name(run / "config.yaml").write_text("half")
+    not_ours = [run / "mine.tmp", run / "best.tmp", run / "config.yaml.tmp", run / "checkpoints" / "step-00000008.tmp"]
+    for path in not_ours:
+        path.write_text("not qkv's")
     assert resume(forks, run).code == 0
-    assert leftovers(run) == [run / "mine.tmp"]
-    (run / "mine.tmp").unlink()
+    assert {path.read_text() for path in not_ours} == {"not qkv's"}
     assert_same(run, straight)
 
 
@@ -145,7 +148,7 @@ def test_disk_full_while_starting(data: Path, scratch: Path, forks: Forks) -> No
         assert "File too large" in ended.complaint
         places.add(Path(ended.complaint.split(": ")[0]).name)
         assert list_checkpoints(scratch / "run" / "checkpoints") == []
-    assert places == {"config.yaml", "model.safetensors", "optimizer.safetensors"}
+    assert places == {"qkv.json", "config.yaml", "model.safetensors", "optimizer.safetensors"}
     # The best model was written before the disk was full: a new run must not destroy it, this one can go on.
     assert forks.qkv("train", recipe).code == 2
     assert forks.qkv("train", "--resume", scratch / "run").code == 0
@@ -221,7 +224,7 @@ def test_a_failed_swap_puts_the_old_folder_back(scratch: Path, monkeypatch: pyte
     rename = Path.rename
 
     def refuse(self: Path, target: Path) -> Path:
-        if self.name == "a.tmp":
+        if is_unique_name(self.name) and not self.name.endswith(OLD):
             raise OSError(5, "Input/output error")
         return rename(self, target)
 

@@ -33,7 +33,7 @@ def finished(in_memory: Path, data: Path, forks: Forks) -> Path:
 def test_everything_is_there(finished: Path) -> None:
     there = {path.name for path in finished.iterdir()}
     wanted = {"config.yaml", "tokenizer", "data", "checkpoints", "best", "metrics.jsonl", "events", "samples"}
-    assert there == {*wanted, "run.lock"}
+    assert there == {*wanted, "run.lock", "qkv.json"}
     assert leftovers(finished) == []
     assert sorted(path.name for path in (finished / "samples").iterdir()) == [
         "update-00000004.txt",
