@@ -1,23 +1,22 @@
 """Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qkv.data.build import Progress
 from qkv.data.config import BatchConfig
 from qkv.data.length_limit import LengthLimit, fit_length_limit
 from qkv.data.order import Budget, epoch_plan
+from qkv.data.overlap import Overlap, overlap_with_train
 from qkv.data.parts import text_hash
 from qkv.data.store import Lengths, PairStore, StoreReport
 from qkv.text.folder import TokenizerPair
 
 QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "99%": 0.99, "max": 1.0}
 SAMPLES = 5
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,6 @@ class PartReport:
     """Pairs that stand there already, both sides equal."""
     copies: int
     """Pairs whose target is their source."""
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Pairs of a part that train has too: with both sides equal, or with the same source."""
-
-    pairs: int
-    sources: int
 
 
 @dataclass(frozen=True)
@@ -92,6 +83,8 @@ class DataReport:
     """The longest outputs of a model that learns from train."""
     unreachable: dict[str, Unreachable]
     """By the name of the part; only where there are some."""
+    advice: list[str] = field(default_factory=list)
+    """What could be better, a sentence each."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -116,6 +109,8 @@ class DataReport:
         lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
         for sample in self.samples:
             lines += [f"  {sample.pair}", f"    src {' '.join(sample.src)}", f"    tgt {' '.join(sample.tgt)}"]
+        if self.advice:
+            lines += ["", "advice:", *(f"  {sentence}" for sentence in self.advice)]
         return "\n".join(lines) + "\n"
 
 
@@ -127,14 +122,14 @@ def check_data(
     progress: Progress | None = None,
     reach: Callable[[LengthLimit], Mapping[str, Reach]] = lambda limit: {},
 ) -> DataReport:
-    """Look at prepared data: `train`, and maybe `dev` and `test`. Texts are compared by their 64-bit hashes.
+    """Look at prepared data: `train`, and maybe `dev` and `test`. Duplicates are found by 64-bit hashes.
 
     `reach` says, of the limit that train gives, how long the outputs for some of the parts may be.
     """
     total, done = sum(len(store) for store in stores.values()), 0
-    parts, hashes = {}, {}
+    parts = {}
     for name, store in stores.items():
-        parts[name], hashes[name] = _check_part(store, done, total, progress)
+        parts[name] = _check_part(store, done, total, progress)
         done += len(store)
     train = stores["train"]
     budget = Budget(batch.tokens, batch.pairs)
@@ -142,7 +137,7 @@ def check_data(
     plan = epoch_plan(train.src_len, train.tgt_len, train.ranges, seed, 0, budget)
     return DataReport(
         parts=parts,
-        overlaps={name: _overlap(hashes[name], hashes["train"]) for name in stores if name != "train"},
+        overlaps={name: overlap_with_train(store, train) for name, store in stores.items() if name != "train"},
         batches=len(plan),
         padding=plan.padding(train.src_len, train.tgt_len),
         samples=_samples(train, tokenizers),
@@ -151,15 +146,11 @@ def check_data(
     )
 
 
-def _check_part(
-    store: PairStore, before: int, total: int, progress: Progress | None
-) -> tuple[PartReport, tuple[Hashes, Hashes]]:
-    """The report on a part, and the hashes of its sources and of its pairs."""
-    sources, pairs = np.empty(len(store), np.uint64), np.empty(len(store), np.uint64)
+def _check_part(store: PairStore, before: int, total: int, progress: Progress | None) -> PartReport:
+    pairs = np.empty(len(store), np.uint64)
     copies = done = 0
     for chunk in store.chunks():
         for src, tgt in chunk:
-            sources[done] = text_hash(src)
             # A text may hold a tab or a newline, but never NUL: the two sides cannot run into each other.
             pairs[done] = text_hash(f"{src}\0{tgt}")
             copies += src == tgt
@@ -167,7 +158,7 @@ def _check_part(
         if progress is not None:
             progress(before + done, total)
     counts = store.report
-    report = PartReport(
+    return PartReport(
         store=counts,
         src_lengths=_quantiles(store.src_len),
         tgt_lengths=_quantiles(store.tgt_len),
@@ -176,17 +167,11 @@ def _check_part(
         duplicates=len(pairs) - len(np.unique(pairs)),
         copies=copies,
     )
-    return report, (sources, pairs)
 
 
 def _quantiles(lengths: Lengths) -> dict[str, int]:
     values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
     return {name: int(value) for name, value in zip(QUANTILES, values, strict=True)}
-
-
-def _overlap(part: tuple[Hashes, Hashes], train: tuple[Hashes, Hashes]) -> Overlap:
-    sources, pairs = (int(np.isin(ours, theirs).sum()) for ours, theirs in zip(part, train, strict=True))
-    return Overlap(pairs=pairs, sources=sources)
 
 
 def _unreachable(stores: Mapping[str, PairStore], reach: Mapping[str, Reach]) -> dict[str, Unreachable]:

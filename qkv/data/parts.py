@@ -93,9 +93,19 @@ def _only(corpus: CorpusConfig | None) -> tuple[CorpusConfig, ...]:
     return () if corpus is None else (corpus.model_copy(update={"weight": 1.0}),)
 
 
-def _require_files(name: str, corpora: Sequence[CorpusConfig], root: Path) -> None:
+def corpus_keys(data: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
+    """Every corpus with the key that it stands at, such as `data.train.0`."""
+    for name, corpora in (("train", data.train), ("dev", _only(data.dev)), ("test", _only(data.test))):
+        yield from _with_keys(name, corpora)
+
+
+def _with_keys(name: str, corpora: Sequence[CorpusConfig]) -> Iterator[tuple[str, CorpusConfig]]:
     for number, corpus in enumerate(corpora):
-        place = f"data.{name}.{number}" if len(corpora) > 1 else f"data.{name}"
+        yield (f"data.{name}.{number}" if len(corpora) > 1 else f"data.{name}"), corpus
+
+
+def _require_files(name: str, corpora: Sequence[CorpusConfig], root: Path) -> None:
+    for place, corpus in _with_keys(name, corpora):
         for key, path in corpus.files().items():
             if not (root / path).exists():
                 raise DataError(f"{root / path}: no such file; correct {place}.{key} or data.root")

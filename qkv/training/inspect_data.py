@@ -1,6 +1,7 @@
 """The data of a recipe as training would prepare it, looked at and thrown away."""
 
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.decoding.usual import usual_search
 from qkv.models.folder import SavedConfig
-from qkv.training.prepare import Counting, make_tokenizers
+from qkv.training.advice import advise
+from qkv.training.prepare import Counting, Prepared, make_tokenizers
 from qkv.training.recipe import Recipe
 
 
@@ -22,7 +24,8 @@ def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
         tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = prepare_data(recipe.data, parts, tokenizers, folder / "data", counting("Preparing pairs"))
         reach = partial(_reach, recipe)
-        return check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"), reach)
+        report = check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"), reach)
+        return replace(report, advice=advise(recipe, Prepared(tokenizers, stores["train"], stores.get("dev"))))
 
 
 def _reach(recipe: Recipe, limit: LengthLimit) -> dict[str, Reach]:

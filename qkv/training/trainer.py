@@ -10,6 +10,7 @@ from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import cores
 from qkv.outputs import refuse_inside
+from qkv.training.advice import advise
 from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.distributed import Team, local_team, torchrun_team
 from qkv.training.prepare import Prepared, open_prepared, prepare
@@ -108,6 +109,9 @@ class Trainer:
         for name, store in stores.items():
             if store is not None:
                 reporter.say(f"{name}: " + "; ".join(store.report.lines()))
+        if not self.resuming:
+            for sentence in advise(self.recipe, prepared):
+                reporter.say(f"advice: {sentence}")
         return prepared
 
     def _checkpoint(self, run: RunFolder, reporter: Reporter) -> Path | None:

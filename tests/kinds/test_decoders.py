@@ -14,6 +14,7 @@ from qkv.decoding.refinement.generators import GENERATORS
 from qkv.models.decoders import decoders
 from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.parallel import ParallelModel, StretchedModel
+from qkv.models.size import count_parameters
 from qkv.objectives.build import OBJECTIVES
 from qkv.text import SPECIAL
 from tests.support.parallel import PARALLEL, decode, objective_of, parallel_model
@@ -49,6 +50,13 @@ def test_three_updates_lower_the_loss(decoder: dict[str, Any], objective: dict[s
         losses.append(trainer.validation_loss(model, batch).nll)
     assert all(map(math.isfinite, losses))
     assert losses[-1] < losses[0]
+
+
+@every_kind
+def test_its_weights_are_counted_without_building_it(kind: str) -> None:
+    _, tokenizers = small_text()
+    config = small_config(decoder=kind)
+    assert count_parameters(config, tokenizers) == sum(p.numel() for p in new_model(config, tokenizers).parameters())
 
 
 @every_kind

@@ -23,6 +23,7 @@ from qkv.layers.residual import residuals
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.seq2seq import Seq2Seq
+from qkv.models.size import count_parameters
 from qkv.models.stacks import stacks
 from qkv.models.wirings import wirings
 from qkv.objectives.consistency import consistencies
@@ -201,6 +202,12 @@ def test_saved_and_loaded_it_gives_the_same_bit_for_bit(key: str, kind: str, tmp
 def log_probs(model: Seq2Seq) -> Tensor:
     batch = sentences()
     return model.head.log_probs(decode(model.eval(), batch.src, batch.src_keep, batch.tgt_in)).detach()
+
+
+@every_part
+def test_its_weights_are_counted_without_building_it(key: str, kind: str) -> None:
+    trial = setting(key, kind)
+    assert count_parameters(trial.model, TOKENIZERS) == sum(p.numel() for p in trial.fresh_model().parameters())
 
 
 @every_kind

@@ -1,6 +1,7 @@
 """What tables as text have in common: rows of fields, and a header that names the columns or none."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +9,16 @@ from pydantic import Field
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers.base import OneFileCorpus
+from qkv.data.readers.header import looks_like_header
 from qkv.errors import DataError
 
 Column = Annotated[int, Field(ge=0)] | str
 """The number of a column, counted from 0, or its name in the header."""
 Row = tuple[int, list[str] | None]
 """The line where a row begins and its fields: none in an empty row, None for invalid text that is to be skipped."""
+
+LOOKED_AT = 200
+"""Rows that a possible header is compared with."""
 
 
 class TableCorpus(OneFileCorpus):
@@ -31,6 +36,13 @@ class TableCorpus(OneFileCorpus):
     def rows(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[Row]:
         """All rows, the header included."""
         raise NotImplementedError
+
+    def possible_header(self, root: Path) -> bool:
+        """Whether a first row that would be taken for a pair looks like names; not asked where `header` is given."""
+        if self.headed or "header" in self.model_fields_set:
+            return False
+        first, *others = [(pair.src, pair.tgt) for pair in islice(self.read(root, "replace", ReadCounts()), LOOKED_AT)]
+        return looks_like_header(first, others)
 
     def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
         rows = self.rows(path, invalid, counts)

@@ -1,0 +1,14 @@
+"""How large a model will be, before it is built."""
+
+import torch
+
+from qkv.models.config import ModelConfig
+from qkv.models.folder import new_model
+from qkv.text import TokenizerPair
+
+
+def count_parameters(config: ModelConfig, tokenizers: TokenizerPair) -> int:
+    """The weights of a model; none of them is allocated."""
+    with torch.device("meta"):
+        model = new_model(config, tokenizers)
+    return sum(weight.numel() for weight in model.parameters())
