@@ -31,6 +31,7 @@ from typing import (
     get_origin,
 )
 
+from annotated_types import Le, Lt
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -42,11 +43,15 @@ from pydantic import (
 )
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from qkv.errors import ArgumentError, ConfigError
 
 WRONG_SCALAR = "wrong_scalar"
+LARGEST_INT = 2**31 - 1
+LARGEST_FLOAT = 1e9
+"""What a number may be, either side of 0, where its field does not say: libraries count in 32 bits, and the product of
+two settings must stay finite in single precision."""
 
 
 class _Explained(ModelMetaclass):
@@ -125,6 +130,15 @@ class Config(BaseModel, metaclass=_Explained):
                 raise PydanticCustomError(WRONG_SCALAR, "is not of the type of this key")
         return value
 
+    @field_validator("*", mode="after")
+    @classmethod
+    def _no_giants(cls, value: Any, info: ValidationInfo) -> Any:
+        """A number whose field states no largest value must still be one that can be computed with."""
+        if info.field_name is not None and not _has_largest(cls.model_fields[info.field_name].metadata):
+            for number in value if isinstance(value, tuple | list) else (value,):
+                _refuse_giant(number)
+        return value
+
     @field_validator("*", mode="before")
     @classmethod
     def _default_kind(cls, value: Any, info: ValidationInfo) -> Any:
@@ -139,6 +153,19 @@ class Config(BaseModel, metaclass=_Explained):
 _COPY = 'make another one: config.model_copy(update={{"{}": ...}})'
 
 _classes: list["weakref.ref[type[Config]]"] = []  # in the order of definition: what is inside comes first
+
+
+def _has_largest(metadata: list[Any]) -> bool:
+    return any(isinstance(each, Le | Lt) for each in metadata)
+
+
+def _refuse_giant(number: Any) -> None:
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        largest = LARGEST_INT if isinstance(number, int) else LARGEST_FLOAT
+        if number > largest:
+            raise PydanticKnownError("less_than_equal", {"le": largest})
+        if number < -largest:
+            raise PydanticKnownError("greater_than_equal", {"ge": -largest})
 
 
 def _scalars(annotation: Any) -> set[Any]:

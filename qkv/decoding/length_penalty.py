@@ -23,7 +23,7 @@ class Power(LengthPenaltyConfig):
     """|Y|^alpha; with alpha 1 the score is the mean of the tokens' log-probabilities."""
 
     kind: Literal["power"] = "power"
-    alpha: float = Field(default=1.0)
+    alpha: float = Field(default=1.0, ge=-10, le=10)
     """0: no penalty; larger prefers longer outputs."""
 
     def at(self, length: int) -> float:
@@ -35,7 +35,7 @@ class Gnmt(LengthPenaltyConfig):
     """((5 + |Y|) / 6)^alpha (Wu 2016)."""
 
     kind: Literal["gnmt"] = "gnmt"
-    alpha: float = Field(default=0.6)
+    alpha: float = Field(default=0.6, ge=-10, le=10)
     """0: no penalty; larger prefers longer outputs."""
 
     def at(self, length: int) -> float:

@@ -27,13 +27,13 @@ class SamplingConfig(SteppedSearch):
 
     samples: int = Field(default=1, ge=1)
     """How many outputs are drawn for each sentence."""
-    temperature: float = Field(default=1.0, ge=0.001)
+    temperature: float = Field(default=1.0, ge=0.001, le=1000)
     """Below 1 the probable becomes more probable, above 1 less."""
     top_k: int = Field(default=0, ge=0)
     """Only the k most probable tokens (of equals the lowest ids); 0: all."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Only the most probable tokens that together have at least this probability."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), le=2**63 - 1)
     """Another seed draws other outputs."""
 
     @property

@@ -89,7 +89,7 @@ class Recipe(Config):
 
     run: Path = Path("runs/default")
     """The folder that the run writes to."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Decides weights, order, dropout and noise."""
     data: DataConfig
     """Which pairs to learn from."""
