@@ -1,6 +1,6 @@
 """Typed, checked configuration: YAML files, overrides, error messages, the reference page."""
 
-from qkv.config.base import Config, Kinds
+from qkv.config.base import Config, ExtensibleConfig, Kinds
 from qkv.config.dump import dump_config
 from qkv.config.load import load_config, validate, with_overrides
 from qkv.config.names import Names
@@ -13,6 +13,7 @@ from qkv.config.yaml import read_yaml, write_yaml
 __all__ = [
     "Config",
     "Document",
+    "ExtensibleConfig",
     "Kinds",
     "Names",
     "Period",

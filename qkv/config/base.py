@@ -20,6 +20,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Generic,
     Literal,
     NoReturn,
@@ -153,6 +154,16 @@ class Config(BaseModel, metaclass=_Explained):
 _COPY = 'make another one: config.model_copy(update={{"{}": ...}})'
 
 _classes: list["weakref.ref[type[Config]]"] = []  # in the order of definition: what is inside comes first
+
+
+class ExtensibleConfig(Config):
+    """A file whose kinds may come from other packages."""
+
+    asks: ClassVar[bool] = False
+    """Whether `imports` must be allowed by the user, because the file may come from somebody else."""
+
+    imports: list[str] = []
+    """Modules that register kinds of their own; they are imported before the rest is read."""
 
 
 def _has_largest(metadata: list[Any]) -> bool:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qkv.config.base import Config
+from qkv.config.base import Config, ExtensibleConfig
 from qkv.config.blame import Blame
 from qkv.config.explain import Problem, checked, dotted, refusal
 from qkv.config.parse import Document, Loc
 from qkv.config.words import shown
 from qkv.config.yaml import read_yaml
 from qkv.errors import ConfigError
+from qkv.plugins import import_modules, load_installed, require_modules
 
 C = TypeVar("C", bound=Config)
 
@@ -45,10 +46,21 @@ def validate(cls: type[C], data: Any, where: str | Where) -> C:
 
 
 def _whole(cls: type[C], data: Any, place: Callable[[Problem], str]) -> C:
+    load_installed()
+    _load_named(cls, data)
     found = checked(cls, data)
     if isinstance(found, list):
         raise refusal(found, place)
     return found
+
+
+def _load_named(cls: type[Config], data: Any) -> None:
+    """Import the modules that the data names, so that their kinds are known; what is not a list is refused later."""
+    if not (issubclass(cls, ExtensibleConfig) and isinstance(data, dict)):
+        return
+    names = data.get("imports")
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        require_modules(names) if cls.asks else import_modules(names)
 
 
 def _place(where: str | Where) -> Where:

@@ -3,9 +3,9 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from qkv.config import Config, dump_config, load_config
+from qkv.config import ExtensibleConfig, dump_config, load_config
 from qkv.data.length_limit import LengthLimit
 from qkv.errors import CorruptFolder
 from qkv.files import new_folder, read_manifest, verify_folder
@@ -22,8 +22,10 @@ CONFIG = "config.yaml"
 TOKENIZER = "tokenizer"
 
 
-class SavedConfig(Config):
+class SavedConfig(ExtensibleConfig):
     """What a model folder's config.yaml holds."""
+
+    asks: ClassVar[bool] = True
 
     model: ModelConfig
     """The model."""

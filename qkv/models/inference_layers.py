@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from qkv.layers.attention.inference import Projection
+from qkv.layers.attention.inference import Projection, for_inference
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
 from qkv.models.decoder import Decoder, DecoderLayer
@@ -34,7 +34,7 @@ class InferenceEncoderLayer:
     """An `EncoderLayer` without gradients."""
 
     def __init__(self, layer: EncoderLayer) -> None:
-        self.attention = layer.attention.for_inference()
+        self.attention = for_inference(layer.attention)
         self.attention_residual = layer.attention_residual.for_inference()
         self.feed_forward_residual = layer.feed_forward_residual.for_inference()
         self.feed_forward = layer.feed_forward.for_inference()
@@ -54,8 +54,8 @@ class InferenceDecoderLayer:
     """A `DecoderLayer` without gradients, for one new position a row."""
 
     def __init__(self, layer: DecoderLayer) -> None:
-        self.attention = layer.attention.for_inference()
-        self.cross_attention = layer.cross_attention.for_inference()
+        self.attention = for_inference(layer.attention)
+        self.cross_attention = for_inference(layer.cross_attention)
         self.attention_residual = layer.attention_residual.for_inference()
         self.cross_residual = layer.cross_residual.for_inference()
         self.feed_forward_residual = layer.feed_forward_residual.for_inference()

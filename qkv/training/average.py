@@ -39,7 +39,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     model = new_model(recipe.model, tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}
-    config = _best(run) or SavedConfig(model=recipe.model, text=recipe.text)
+    config = _best(run) or SavedConfig(imports=recipe.imports, model=recipe.model, text=recipe.text)
     save_model(out, SavedModel(model, tokenizers, config), about)
     return chosen
 

@@ -40,6 +40,7 @@ class Prepared:
         """What a model that was trained on these pairs is saved with."""
         src_len, tgt_len = self.train.src_len, self.train.tgt_len
         return SavedConfig(
+            imports=recipe.imports,
             model=recipe.model,
             text=recipe.text,
             longest_src=int(src_len.max()),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from qkv.config import Config, Period
+from qkv.config import Config, ExtensibleConfig, Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.decoding.search import AnySearch
 from qkv.decoding.usual import search_problem
@@ -84,7 +84,7 @@ class ValidationConfig(Config):
         return self
 
 
-class Recipe(Config):
+class Recipe(ExtensibleConfig):
     """A complete run."""
 
     run: Path = Path("runs/default")

@@ -3,7 +3,7 @@
 The fenced blocks of a page are taken from top to bottom, in a folder of the page's own that holds `examples/`,
 `recipes/` and `benchmarks/`. A comment above a block says what else it is:
 
-    <!-- file: reverse.yaml -->   the block is the content of that file
+    <!-- file: reverse.yaml -->   the block is the content of that file; a Python file is run by what imports it
     <!-- output -->               the block is what the one before it prints; `...` stands for anything
 
 `bash` and `python` blocks are run (those of a page share their names), every `yaml` block must be a recipe or a part
@@ -74,11 +74,11 @@ class Reader:
             self.compare(block.text)
         elif block.language == "bash":
             self.printed = self.bash(block.text)
-        elif block.language == "python":
+        elif block.language == "python" and not block.comment.startswith("file: "):
             self.printed = self.python(block.text, where)
         elif block.language == "yaml":
             check_recipe(block.text, where)
-        else:
+        elif block.language != "python":
             assert block.language in SHOWN_ONLY, f"nothing checks a block of {block.language or 'no language'}"
 
     def bash(self, script: str) -> str:
@@ -123,8 +123,10 @@ def is_installation(line: str) -> bool:
 
 
 def check_recipe(text: str, where: str) -> None:
-    """A whole recipe, or some of its keys."""
+    """A whole recipe, or some of its keys; one with kinds of its own is checked by the command that reads it."""
     data = parse_yaml(text).data
+    if "imports" in data:
+        return
     validate(Recipe, {"data": ANY_DATA, "text": ANY_TEXT, **data}, where)
 
 

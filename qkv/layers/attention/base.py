@@ -144,9 +144,16 @@ class Attention(nn.Module):
         """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""
         raise NotImplementedError
 
-    def for_inference(self) -> ForInference:
-        """The same without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
-        raise NotImplementedError
+    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
+        """[B, H, Q, K]: what `mix` makes of a value for each key that is 1 there and 0 elsewhere."""
+        identity = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
+        return self.mix(q, k, identity.expand(*k.shape[:2], -1, -1), view)
+
+    def faster_inference(self) -> "ForInference | None":
+        """The same without dropout and faster than by the definition, if the kind has such a path.
+
+        Without one, `inference.for_inference` makes it from `mix`."""
+        return None
 
     def _key_value(self, keys: Tensor, values: Tensor, k_pos: Tensor) -> KeyValue:
         rotated = self.positions.rotate(split_heads(keys, self.kv_heads), k_pos)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
-from qkv.layers.attention.base import Attention, share_heads
+from qkv.layers.attention.base import Attention, ForInference, share_heads
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
@@ -99,3 +99,37 @@ class InferenceAttention:
             return queries.view(-1, beams, self.kv_heads, self.head_width).transpose(1, 2)
         split = queries.view(-1, beams, self.kv_heads, self.group, self.head_width)
         return split.permute(0, 2, 3, 1, 4).flatten(2, 3)
+
+
+class DefinedInference(InferenceAttention):
+    """Any kind of attention, by its own definition over the cached keys and values."""
+
+    def __init__(self, module: Attention) -> None:
+        super().__init__(module)
+        self.module = module
+
+    def read(self, queries: Tensor, keys: Tensor, values: Tensor, pos: Tensor) -> Tensor:
+        return self.mix(queries, keys, values, View(pos[-1:], pos))
+
+    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        context = self.mix(self._heads(x, beams), memory[0], memory[1], _source_view(memory, padding))
+        return self.output(context.transpose(1, 2).reshape(x.shape))
+
+    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+        weights = self.module.weights(self._heads(x, beams), memory[0], _source_view(memory, padding))
+        return weights.mean(dim=1).flatten(0, 1)
+
+    def _heads(self, x: Tensor, beams: int) -> Tensor:
+        """[R / beams, H, beams, E]"""
+        return self.query(x).view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)
+
+
+def for_inference(attention: Attention) -> ForInference:
+    """The attention without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+    return attention.faster_inference() or DefinedInference(attention)
+
+
+def _source_view(memory: Tensor, padding: Tensor | None) -> View:
+    """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
+    pos = torch.arange(memory.shape[3], device=memory.device)
+    return View(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

@@ -151,7 +151,7 @@ class LongformerAttention(TruncatedAttention):
         mask = None if view.keep is None else view.keep[:, None, None]
         return attention_with_positions(self.positions, q, k, v, mask, row_pos, told, dropout)
 
-    def for_inference(self) -> ForInference:
+    def faster_inference(self) -> ForInference | None:
         return LongformerInference(self)
 
 

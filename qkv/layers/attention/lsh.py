@@ -142,7 +142,7 @@ class LshAttention(Attention):
             )
         return self._fixed[..., :columns]
 
-    def for_inference(self) -> "LshInference":
+    def faster_inference(self) -> "LshInference":
         return LshInference(self)
 
 

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -77,35 +76,6 @@ class MultiHeadAttention(Attention):
         scores, bias = self.score(q, k), self.positions.bias(q, view.q_told, view.k_told)
         return self.weigh(scores if bias is None else scores + bias, view.mask)
 
-    def for_inference(self) -> ForInference:
+    def faster_inference(self) -> ForInference | None:
         plain = type(self.score) is Score and self.weigh is masked_softmax
-        return InferenceAttention(self) if plain else OpenInference(self)
-
-
-class OpenInference(InferenceAttention):
-    """The same for every score and weighing, by the definition over the cache."""
-
-    def __init__(self, module: MultiHeadAttention) -> None:
-        super().__init__(module)
-        self.module = module
-
-    def read(self, queries: Tensor, keys: Tensor, values: Tensor, pos: Tensor) -> Tensor:
-        return self.mix(queries, keys, values, View(pos[-1:], pos))
-
-    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        context = self.mix(self._heads(x, beams), memory[0], memory[1], _source_view(memory, padding))
-        return self.output(context.transpose(1, 2).reshape(x.shape))
-
-    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        weights = self.module.weights(self._heads(x, beams), memory[0], _source_view(memory, padding))
-        return weights.mean(dim=1).flatten(0, 1)
-
-    def _heads(self, x: Tensor, beams: int) -> Tensor:
-        """[R / beams, H, beams, E]"""
-        return self.query(x).view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)
-
-
-def _source_view(memory: Tensor, padding: Tensor | None) -> View:
-    """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
-    pos = torch.arange(memory.shape[3], device=memory.device)
-    return View(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)
+        return InferenceAttention(self) if plain else None

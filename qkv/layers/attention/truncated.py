@@ -72,7 +72,7 @@ class TruncatedAttention(Attention):
         """Without the future, where a view has none."""
         return self.reach._replace(right=0) if view.predicate is causal else self.reach
 
-    def for_inference(self) -> ForInference:
+    def faster_inference(self) -> ForInference | None:
         return TruncatedInference(self)
 
 

@@ -103,7 +103,7 @@ def test_training_draws_hashes_and_using_it_does_not() -> None:
     assert not torch.equal(attention(x, view_of(40)), drawn)
     torch.manual_seed(5)
     assert torch.equal(attention(x, view_of(40)), drawn)
-    torch.testing.assert_close(attention.for_inference()(x, view_of(40)), first)
+    torch.testing.assert_close(attention.faster_inference()(x, view_of(40)), first)
 
 
 def test_rounds_may_differ_between_training_and_use() -> None:
