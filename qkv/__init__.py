@@ -29,3 +29,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'qkv' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names as well, though they are not imported yet: for `dir(qkv)` and completion in notebooks."""
+    return sorted({*globals(), *__all__})

@@ -12,10 +12,11 @@ from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig, SearchTask
-from qkv.errors import UsageError
+from qkv.errors import ArgumentError, UsageError
 from qkv.files import MANIFEST
 from qkv.models.block_steps import has_blocks
 from qkv.models.folder import SavedConfig, SavedModel
+from qkv.text.given import type_name
 
 DRAFTER = "drafter"
 """The folder inside a model's folder that holds the model which drafts for it."""
@@ -41,6 +42,12 @@ class Drafting:
         if attention not in self._blocks:
             self._blocks[attention] = blocks_of(self.model, attention)
         return draft_and_verify(self._blocks[attention], self.drafter, self.pace, task, search.rules(task))
+
+
+def require_draft(draft: object) -> None:
+    """Refuse what is no `DraftLike`."""
+    if not isinstance(draft, DraftLike):
+        raise ArgumentError(f"draft: must be a drafter, a word or a folder, not {type_name(draft)}")
 
 
 def choose_draft(draft: DraftLike, models: ModelSet, search: SearchConfig) -> DrafterConfig | None:

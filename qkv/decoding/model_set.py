@@ -6,13 +6,14 @@ from pathlib import Path
 
 from qkv.config import load_config
 from qkv.decoding.hypothesis import not_a_number
-from qkv.errors import CorruptFolder, UsageError
+from qkv.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.files import read_manifest
 from qkv.interop.ctranslate2 import WHAT as CTRANSLATE2
 from qkv.interop.onnx import WHAT as ONNX
 from qkv.models.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.locate import locate_model
 from qkv.text import TokenizerPair, fingerprint, load_tokenizers
+from qkv.text.given import type_name
 
 ModelLike = Path | str | SavedModel
 EXPORTS = {CTRANSLATE2: "ctranslate2", ONNX: "onnxruntime"}
@@ -22,7 +23,8 @@ EXPORTS = {CTRANSLATE2: "ctranslate2", ONNX: "onnxruntime"}
 class ModelSet:
     """`folders` is empty if the models came from memory."""
 
-    def __init__(self, models: Sequence[ModelLike]) -> None:
+    def __init__(self, model: ModelLike | Sequence[ModelLike]) -> None:
+        models = _listed(model)
         self._given = [model for model in models if isinstance(model, SavedModel)]
         self.folders = [locate_model(model) for model in models if not isinstance(model, SavedModel)]
         if bool(self._given) == bool(self.folders):
@@ -67,3 +69,15 @@ class ModelSet:
     @cached_property
     def tokenizers(self) -> TokenizerPair:
         return load_tokenizers(self.folders[0] / TOKENIZER) if self.exported else self.loaded[0].tokenizers
+
+
+def _listed(model: object) -> list[ModelLike]:
+    """One model or several as a list; refuses what is no model."""
+    several = isinstance(model, list | tuple)
+    models = []
+    for number, one in enumerate(model if isinstance(model, list | tuple) else [model]):
+        if not isinstance(one, ModelLike):
+            name = f"model[{number}]" if several else "model"
+            raise ArgumentError(f"{name}: must be a folder (str or Path) or a SavedModel, not {type_name(one)}")
+        models.append(one)
+    return models

@@ -16,8 +16,9 @@ from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.splitting import Known, Split, Splitter
 from qkv.decoding.stepped import SteppedSearch, with_windows
 from qkv.decoding.translation import Translation
-from qkv.errors import QkvError, UsageError
+from qkv.errors import ArgumentError, QkvError, UsageError
 from qkv.text import TokenizerPair
+from qkv.text.given import type_name
 
 Tick = Callable[[int], None]
 """Called with the number of texts that are done, after each step; stops the work by raising."""
@@ -50,6 +51,8 @@ class Wishes:
     """Whether there may be sources with required words."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.nbest, int) or isinstance(self.nbest, bool):
+            raise ArgumentError(f"nbest: must be a whole number, not {type_name(self.nbest)}")
         if self.nbest < 1:
             raise UsageError(f"nbest is {self.nbest}, but a text has at least one output; give 1 or more")
 

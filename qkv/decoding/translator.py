@@ -1,16 +1,17 @@
 """Texts in, translations out, in order: a list, or a stream of any length."""
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import cached_property
-from itertools import chain, islice, repeat
-from pathlib import Path
-from typing import Literal
+from itertools import chain, islice
+from typing import Any, Literal, overload
 
+from qkv.config import validate
+from qkv.decoding.arguments import TranslatorArguments
 from qkv.decoding.batching import in_chunks
 from qkv.decoding.drafters import DrafterConfig
-from qkv.decoding.drafting import DraftLike, choose_draft
+from qkv.decoding.drafting import DraftLike, choose_draft, require_draft
 from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.fast_engines import FAST
@@ -19,6 +20,7 @@ from qkv.decoding.refine import RefineConfig, rescorer_for
 from qkv.decoding.refinement.rescoring import Rescorer
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.sources import Pair, checked_pairs, is_one_pair, sources_of
 from qkv.decoding.splitting import Known
 from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.team import translate_in_team
@@ -31,10 +33,10 @@ from qkv.decoding.worker import Setup
 from qkv.errors import UsageError
 from qkv.files import read_manifest
 from qkv.kernels.threads import cores, using_threads
-from qkv.models.folder import SavedModel
 from qkv.models.locate import locate_model
 from qkv.models.parallel import ParallelModel
 from qkv.text import SPECIAL
+from qkv.text.given import checked_texts
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then; it stops the work by raising."""
@@ -48,6 +50,8 @@ MAX_SRC_TOKENS = 1024
 class Translator:
     """One model, or several with one vocabulary that vote; each the folder of a model or of a run, or in memory.
 
+    `search` is a config such as `BeamConfig(size=10)`, the word for a kind (`"greedy"`) or a dict of keys; None: what
+    is usual for the model.
     `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
     processes need folders.
     A batch holds `batch_tokens` source tokens at most, padding included and counted once for each hypothesis; by
@@ -62,7 +66,7 @@ class Translator:
         self,
         model: ModelLike | Sequence[ModelLike],
         engine: EngineName = "auto",
-        search: SearchConfig | None = None,
+        search: SearchConfig | str | Mapping[str, Any] | None = None,
         workers: int | Literal["auto"] = "auto",
         batch_tokens: int | None = None,
         max_src_tokens: int | None = MAX_SRC_TOKENS,
@@ -70,18 +74,32 @@ class Translator:
         overlap: bool = False,
         draft: DraftLike = "auto",
     ) -> None:
-        self.models = ModelSet([model] if isinstance(model, Path | str | SavedModel) else model)
-        self.workers = cores() if workers == "auto" else workers
+        given = validate(
+            TranslatorArguments,
+            {
+                "engine": engine,
+                "search": search,
+                "workers": workers,
+                "batch_tokens": batch_tokens,
+                "max_src_tokens": max_src_tokens,
+                "split_long": split_long,
+                "overlap": overlap,
+            },
+            "Translator",
+        )
+        require_draft(draft)
+        self.models = ModelSet(model)
+        self.workers = cores() if given.workers == "auto" else given.workers
         self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter, self._rescorer)
         self._draft = draft
         if engine in FAST:
             if draft not in ("auto", "none", None):
                 raise UsageError(f"the engine {engine} takes no drafts; use the engine torch")
             self._draft = None
-        self._search = search
-        self.batch_tokens = batch_tokens
-        self.max_src_tokens = max_src_tokens
-        self.split_long, self.overlap = split_long, overlap
+        self._search = given.search
+        self.batch_tokens = given.batch_tokens
+        self.max_src_tokens = given.max_src_tokens
+        self.split_long, self.overlap = given.split_long, given.overlap
         self._decoders: dict[Wishes, TextDecoder] = {}
 
     @cached_property
@@ -104,24 +122,57 @@ class Translator:
         known = Known(self.models.config.longest_src, self.models.config.median_src)
         return Reading(self.max_src_tokens, self.split_long, self.overlap, known)
 
-    def translate(
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
         self,
-        texts: Sequence[str],
+        texts: str,
         nbest: int = 1,
         alignment: bool = False,
         token_scores: bool = True,
-        prefixes: Sequence[str] | None = None,
-        forbidden: Sequence[str] = (),
-        required: Sequence[Sequence[str]] | None = None,
-        progress: Progress = lambda done, total: None,
-    ) -> list[Translation]:
-        """A translation of each text, in order; an empty text has an empty one.
+        prefixes: str | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[str] | None = None,
+        progress: Progress = ...,
+    ) -> Translation: ...
 
-        `prefixes` has the beginning and `required` the words of the output of each text; `forbidden` words are in none.
-        Each of these is one sequence of tokens: the same letters in other pieces are something else.
+    @overload
+    def translate(
+        self,
+        texts: Iterable[str],
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Iterable[str] | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[Iterable[str]] | None = None,
+        progress: Progress = ...,
+    ) -> list[Translation]: ...
+
+    def translate(
+        self,
+        texts: Any,
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Any = None,
+        forbidden: Iterable[str] = (),
+        required: Any = None,
+        progress: Progress = lambda done, total: None,
+    ) -> Translation | list[Translation]:
+        """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
+
+        `nbest` asks for so many outputs of a text (`Translation.alternatives`), `alignment` for how much each of their
+        tokens attended to each source token. `prefixes` has the beginning and `required` the words of the output of
+        each text (of one text, its beginning and its words); `forbidden` words are in none. Each of these is one
+        sequence of tokens: the same letters in other pieces are something else.
         """
-        sources = list(_sources(texts, prefixes, required))
-        wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
+        if isinstance(texts, str):
+            prefixes, required = (None if own is None else [own] for own in (prefixes, required))
+            several = self.translate([texts], nbest, alignment, token_scores, prefixes, forbidden, required, progress)
+            return several[0]
+        sources = list(sources_of(texts, prefixes, required))
+        rules = tuple(checked_texts("forbidden", forbidden))
+        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
         decoder = self.decoder(wishes)
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
@@ -142,12 +193,13 @@ class Translator:
         alignment: bool = False,
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
-        forbidden: Sequence[str] = (),
-        required: Iterable[Sequence[str]] | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[Iterable[str]] | None = None,
     ) -> Generator[Translation]:
         """The same for any number of lines: some are read ahead, and never many are in memory. Closing it ends all."""
-        wishes = Wishes(nbest, alignment, token_scores, tuple(forbidden), prefixes is not None, required is not None)
-        return _one_by_one(self.chunks(_sources(lines, prefixes, required), wishes))
+        rules = tuple(checked_texts("forbidden", forbidden))
+        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        return _one_by_one(self.chunks(sources_of(lines, prefixes, required), wishes))
 
     def chunks(self, sources: Iterable[Source], wishes: Wishes, start: int = 0) -> Generator[list[Translation]]:
         """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
@@ -200,10 +252,24 @@ class Translator:
     def _rescorer(self) -> Rescorer | None:
         return rescorer_for(self.search, self.models.loaded[0])
 
+    @overload
+    def score(self, pairs: Pair, first: int = 1, progress: Progress = ...) -> PairScore: ...
+
+    @overload
+    def score(self, pairs: Iterable[Pair], first: int = 1, progress: Progress = ...) -> list[PairScore]: ...
+
     def score(
-        self, pairs: Sequence[tuple[str, str]], first: int = 1, progress: Progress = lambda done, total: None
-    ) -> list[PairScore]:
-        """log p(target | source) of each pair, in order; what goes wrong is told with a number from `first` on."""
+        self, pairs: Any, first: int = 1, progress: Progress = lambda done, total: None
+    ) -> PairScore | list[PairScore]:
+        """log p(target | source) of one pair, a tuple of two texts, or of each pair of a list, in order.
+
+        Messages number the pairs from `first` on.
+        """
+        if is_one_pair(pairs):
+            return self._score([pairs], first, progress)[0]
+        return self._score(checked_pairs(pairs), first, progress)
+
+    def _score(self, pairs: list[Pair], first: int, progress: Progress) -> list[PairScore]:
         models = [saved.model for saved in self.models.loaded]
         for model in models:
             if isinstance(model, ParallelModel):
@@ -212,24 +278,6 @@ class Translator:
             return score_pairs(
                 models, self.models.tokenizers, pairs, self.batch_tokens or BATCH_TOKENS, first, progress
             )
-
-
-def _sources(
-    texts: Iterable[str], prefixes: Iterable[str] | None, required: Iterable[Sequence[str]] | None
-) -> Iterator[Source]:
-    """Each text with what its output must hold."""
-    beginnings = repeat("") if prefixes is None else iter(prefixes)
-    words: Iterator[Sequence[str]] = repeat(()) if required is None else iter(required)
-    number = 0
-    for number, text in enumerate(texts, start=1):
-        prefix, own = next(beginnings, None), next(words, None)
-        if prefix is None or own is None:
-            missing = "prefix" if prefix is None else "required words"
-            raise UsageError(f"text {number:,} has no {missing}; give one entry for each text, empty for none")
-        yield Source(text, prefix, tuple(own))
-    for name, given, rest in (("prefixes", prefixes, beginnings), ("required words", required, words)):
-        if given is not None and next(rest, None) is not None:
-            raise UsageError(f"there are {number:,} texts but more {name}; give one entry for each text")
 
 
 def _one_by_one(chunks: Generator[list[Translation]]) -> Generator[Translation]:

@@ -12,6 +12,7 @@ from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.models.global_tokens import find_global_tokens
+from qkv.models.locate import locate_model
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.tensor_header import require_memory
 from qkv.models.weights import load_weights, named_weights, read_weights, write_tensors
@@ -58,8 +59,11 @@ def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | No
 
 
 def load_model(folder: Path | str) -> SavedModel:
-    """The model in `folder`, in evaluation mode, after checking every file against the manifest."""
-    folder = Path(folder)
+    """The model in `folder`, or the best one of the run there, after checking every file against the manifest.
+
+    It is in evaluation mode.
+    """
+    folder = locate_model(folder)
     read_manifest(folder)
     # Before the files are checked, since to read all of a large one takes minutes; a damaged one is found there.
     with suppress(CorruptFolder):

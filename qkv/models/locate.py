@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qkv.errors import CorruptFolder
+from qkv.errors import ArgumentError, CorruptFolder
 from qkv.files import MANIFEST
 
 BEST = "best"
@@ -10,6 +10,8 @@ BEST = "best"
 
 def locate_model(path: Path | str) -> Path:
     """The folder itself if it holds a model, or the best model of the run that it holds."""
+    if not isinstance(path, Path | str):
+        raise ArgumentError(f"a model: must be a folder (str or Path), not {type(path).__name__}")
     path = Path(path)
     if (path / MANIFEST).is_file():
         return path

@@ -1,5 +1,7 @@
 """What others build on: public names, verbs of the command line, recipes. A change here is a change of interface."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -106,8 +108,15 @@ def test_public_names() -> None:
     assert sorted(qkv.__all__) == NAMES
     for name in NAMES:
         assert getattr(qkv, name).__name__ == name
+    assert set(NAMES) <= set(dir(qkv))
     with pytest.raises(AttributeError, match="no_such_name"):
         qkv.no_such_name  # noqa: B018  # reading it is the test
+
+
+def test_public_names_are_listed_before_they_are_used() -> None:
+    program = "import qkv, sys; print(*dir(qkv)); assert 'torch' not in sys.modules"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(NAMES) <= set(result.stdout.split())
 
 
 def test_verbs_and_their_parameters() -> None:

@@ -11,7 +11,6 @@ from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
 from qkv.models.folder import SavedModel, load_model
-from qkv.models.locate import locate_model
 from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.text.special import SPECIAL
@@ -29,7 +28,7 @@ class ModelDrafterConfig(DrafterConfig):
     """Passes that the other model takes for a draft; more cost more time than they save as a rule."""
 
     def build(self, saved: SavedModel) -> "ModelDrafter":
-        other = load_model(locate_model(self.path))
+        other = load_model(self.path)
         if not other.tokenizers.speaks_as(saved.tokenizers):
             raise UsageError(
                 f"{self.path}: has another vocabulary than the model it shall draft for; train it with tokenizers: the "

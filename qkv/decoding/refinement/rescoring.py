@@ -14,7 +14,6 @@ from qkv.decoding.scoring import picked_log_probs
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
 from qkv.models.folder import SavedModel, load_model
-from qkv.models.locate import locate_model
 from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
@@ -54,7 +53,7 @@ class Rescorer:
 
 def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
     """The model in `path` for the outputs of `saved`; raises UsageError if the two do not go together."""
-    other = load_model(locate_model(path))
+    other = load_model(path)
     if not other.tokenizers.speaks_as(saved.tokenizers):
         raise UsageError(
             f"{path}: has another vocabulary than the model whose outputs it shall score; train that one with "

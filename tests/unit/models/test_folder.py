@@ -47,6 +47,12 @@ def output(model: Seq2Seq) -> torch.Tensor:
     return decode(model.eval(), batch.src, batch.src_keep, batch.tgt_in)
 
 
+def test_the_folder_of_a_run_stands_for_its_best_model(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "run" / "best")
+    assert torch.equal(output(load_model(tmp_path / "run").model), output(load_model(made).model))
+    assert torch.equal(output(load_model(str(tmp_path / "run")).model), output(load_model(made).model))
+
+
 @pytest.mark.parametrize("sharing", ["all", "target", "none", None])
 @pytest.mark.parametrize("share_layers", [True, False])
 def test_what_was_saved_comes_back(tmp_path: Path, sharing: str | None, share_layers: bool) -> None:
@@ -153,7 +159,7 @@ def test_a_missing_file_is_named(folder: Path) -> None:
 
 def test_without_a_manifest_a_folder_is_not_whole(folder: Path) -> None:
     (folder / MANIFEST).unlink()
-    with pytest.raises(CorruptFolder, match=r"has no manifest\.json"):
+    with pytest.raises(CorruptFolder, match=r"no manifest\.json"):
         load_model(folder)
 
 
