@@ -93,7 +93,7 @@ def do(run: Run, options: argparse.Namespace, dev: EvaluationSet) -> None:
     train_or_resume(training, RECIPE, run.overrides(options))
     reporter = default_reporter()
     try:
-        outputs = decode_outputs([training.best], dev, [], options.beam, "torch", reporter)
+        outputs = decode_outputs([training.best], dev, [], options.beam, "torch", reporter).texts
     finally:
         reporter.close()
     write_atomic(run.outputs, "".join(line + "\n" for line in outputs))

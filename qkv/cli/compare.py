@@ -54,14 +54,18 @@ def compare(
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)
     try:
-        outputs = {str(path): outputs_of(path, test, overrides, beam, engine, reporter) for path in paths}
-        found = compare_outputs(outputs, test, chosen, reporter)
+        found_of = {str(path): outputs_of(path, test, overrides, beam, engine, reporter) for path in paths}
+        outputs = {name: system.texts for name, system in found_of.items()}
+        decodings = {name: system.decoding for name, system in found_of.items() if system.decoding is not None}
+        found = compare_outputs(outputs, test, chosen, reporter, decodings)
     finally:
         reporter.close()
+    for remark in found.remarks:
+        typer.echo(remark, err=True)
     if as_json:
         print(json.dumps(comparison_dict(found), indent=2, ensure_ascii=False))
     else:
         print_tables(comparison_tables(found))
-        print("\n".join(["", *(f"{title}: {text}" for title, text in found.signatures.items())]))
+        print("\n".join(["", *(f"{title}: {text}" for title, text in (found.signatures | found.settings).items())]))
     if html is not None:
         write_atomic(html, comparison_report(found, f"Comparison of {' and '.join(outputs)}", examples))

@@ -57,6 +57,7 @@ def evaluate(
     from qkv.errors import UsageError
     from qkv.evaluation.as_json import evaluation_dict
     from qkv.evaluation.buckets import training_frequencies
+    from qkv.evaluation.decoding import SystemOutputs
     from qkv.evaluation.evaluate import evaluate_outputs
     from qkv.evaluation.files import read_evaluation_set, read_outputs, training_targets
     from qkv.evaluation.report import evaluation_report
@@ -77,13 +78,13 @@ def evaluate(
     reporter = default_reporter(quiet=2.0)
     try:
         if model is not None:
-            outputs = decode_outputs([model, *(voters or [])], test, overrides or [], beam, engine, reporter)
+            system = decode_outputs([model, *(voters or [])], test, overrides or [], beam, engine, reporter)
         else:
             assert hyp is not None
-            outputs = read_outputs(hyp, test)
+            system = SystemOutputs(read_outputs(hyp, test))
         if out is not None:
-            write_atomic(out, "".join(f"{output}\n" for output in outputs))
-        found = evaluate_outputs(outputs, test, chosen, seen, reporter)
+            write_atomic(out, "".join(f"{output}\n" for output in system.texts))
+        found = evaluate_outputs(system.texts, test, chosen, seen, reporter, system.decoding)
     finally:
         reporter.close()
     for remark in found.remarks:
@@ -92,7 +93,7 @@ def evaluate(
         print(json.dumps(evaluation_dict(found), indent=2, ensure_ascii=False))
     else:
         print_tables(evaluation_tables(found))
-        print("\n".join(["", *(f"{title}: {text}" for title, text in found.signatures.items())]))
+        print("\n".join(["", *(f"{title}: {text}" for title, text in (found.signatures | found.settings).items())]))
     if html is not None:
         write_atomic(html, evaluation_report(found, f"Evaluation of {model or hyp}", examples))
 

@@ -38,6 +38,7 @@ def evaluation_dict(found: Evaluation) -> dict[str, Any]:
         ],
         "resampling": {"resamples": RESAMPLES, "seed": SEED},
         "remarks": found.remarks,
+        "decoding": None if found.decoding is None else found.decoding.as_dict(),
     }
 
 
@@ -68,6 +69,8 @@ def comparison_dict(found: Comparison) -> dict[str, Any]:
         ],
         "length_in": found.unit,
         "resampling": {"resamples": RESAMPLES, "shuffles": SHUFFLES, "seed": SEED},
+        "remarks": found.remarks,
+        "decoding": {name: own.as_dict() for name, own in found.decodings.items()},
     }
 
 

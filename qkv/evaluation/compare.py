@@ -1,10 +1,11 @@
 """Which of several systems is better, and is it chance? The first is the baseline of the tests."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qkv.errors import UsageError
 from qkv.evaluation.buckets import LengthGroup
+from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.evaluate import count, each_score, group_scores, groups_of, ranking_metric
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Metric
@@ -41,6 +42,18 @@ class Comparison:
     ranked_by: Metric
     each: dict[str, list[float]]
     """For each system, the score of every single output by `ranked_by`."""
+    decodings: dict[str, Decoding] = field(default_factory=dict)
+    """How the outputs of each system were found, if it is a model."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What decided the outputs of the models, by title."""
+        return {f"Search of {name}": f"{own.settings} (engine {own.engine})" for name, own in self.decodings.items()}
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was cut, of which system."""
+        return [f"{name}: {remark}" for name, own in self.decodings.items() for remark in own.remarks]
 
     @property
     def largest_difference_first(self) -> list[int]:
@@ -63,8 +76,9 @@ def compare_outputs(
     test: EvaluationSet,
     metrics: Sequence[Metric],
     reporter: Reporter | None = None,
+    decodings: Mapping[str, Decoding] | None = None,
 ) -> Comparison:
-    """Measure all systems and test each against the first."""
+    """Measure all systems and test each against the first. `decodings`: how the outputs of some were found."""
     if len(systems) < 2:
         raise UsageError("give two systems or more to compare")
     reporter = reporter or SilentReporter()
@@ -99,4 +113,5 @@ def compare_outputs(
             name: each_score(ranked_by, metrics, rows[name], outputs, test.references)
             for name, outputs in systems.items()
         },
+        decodings=dict(decodings or {}),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
+from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.error_rates import EditRate, WholeOutputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Counts, Metric, References
@@ -52,6 +53,13 @@ class Evaluation:
     each: list[float]
     """The score of every single output, by `ranked_by`."""
     remarks: list[str]
+    decoding: Decoding | None = None
+    """How the outputs were found, if a model was asked for them."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What decided the outputs, by title; empty for outputs that were there already."""
+        return {} if self.decoding is None else {"Search": f"{self.decoding.settings} (engine {self.decoding.engine})"}
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -71,8 +79,11 @@ def evaluate_outputs(
     metrics: Sequence[Metric],
     frequencies: Counter[str] | None = None,
     reporter: Reporter | None = None,
+    decoding: Decoding | None = None,
 ) -> Evaluation:
-    """Measure `outputs`, one for each question of `test`. `frequencies`: how often training had each target word."""
+    """Measure `outputs`, one for each question of `test`. `frequencies`: how often training had each target word;
+    `decoding`: how the outputs were found.
+    """
     reporter = reporter or SilentReporter()
     rows = [count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title}")) for metric in metrics]
     found = intervals(metrics, rows, reporter.counting("Resampling"))
@@ -91,7 +102,8 @@ def evaluate_outputs(
         by_frequency=[] if frequencies is None else word_groups(outputs, test.references, frequencies),
         ranked_by=ranked_by,
         each=each_score(ranked_by, metrics, rows, outputs, test.references),
-        remarks=remarks_on(outputs),
+        remarks=[*([] if decoding is None else decoding.remarks), *remarks_on(outputs)],
+        decoding=decoding,
     )
 
 

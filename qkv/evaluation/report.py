@@ -77,7 +77,7 @@ def comparison_report(found: Comparison, title: str, examples: int = EXAMPLES) -
     ]
     places = found.largest_difference_first[:examples]
     section = Section("Largest differences", [_example(found, found.systems, found.each, place) for place in places])
-    return _render(found, title, comparison_tables(found), charts, [section], [])
+    return _render(found, title, comparison_tables(found), charts, [section], found.remarks)
 
 
 def _example(
@@ -121,7 +121,7 @@ def _render(
         charts=charts,
         sections=sections,
         remarks=remarks,
-        signatures=found.signatures,
+        signatures=found.signatures | found.settings,
         ranked_by=found.ranked_by.title,
         resamples=f"{RESAMPLES:,}",
         seed=SEED,

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.errors import UsageError
+from qkv.evaluation.decoding import Decoding, SystemOutputs
 from qkv.evaluation.files import EvaluationSet, read_outputs
 from qkv.progress import Reporter
 
 if TYPE_CHECKING:
     from qkv.decoding.engines import EngineName
+    from qkv.decoding.translation import Translation
+    from qkv.decoding.translator import Translator
 
 
 def outputs_of(
@@ -19,11 +22,11 @@ def outputs_of(
     beam: int | None,
     engine: "EngineName",
     reporter: Reporter,
-) -> list[str]:
+) -> SystemOutputs:
     """The lines of a file, or what the model in a folder says."""
     if system.is_dir():
         return decode_outputs([system], test, settings, beam, engine, reporter)
-    return read_outputs(system, test)
+    return SystemOutputs(read_outputs(system, test))
 
 
 def decode_outputs(
@@ -33,7 +36,7 @@ def decode_outputs(
     beam: int | None,
     engine: "EngineName",
     reporter: Reporter,
-) -> list[str]:
+) -> SystemOutputs:
     """What a model says to the sources of the test set, or several models that vote.
 
     `settings` are overrides, `beam` the size of a beam search if it is not among them.
@@ -48,9 +51,19 @@ def decode_outputs(
     translator = config.translator(models, engine)
     counting = reporter.counting(f"Decoding with {models[0]}")
     found = translator.translate(test.sources, token_scores=False, progress=counting)
-    if cut := sum(translation.truncated for translation in found):
-        reporter.say(f"{models[0]}: {cut:,} of {len(found):,} outputs are cut: the source or the output is too long")
-    if split := sum(translation.parts > 1 for translation in found):
-        reporter.say(f"{models[0]}: {split:,} of {len(found):,} sources were too long and translated in parts")
     # The lines of `qkv translate`: kept in a file, they score the same.
-    return [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]
+    lines = [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]
+    return SystemOutputs(lines, _decoding(translator, found))
+
+
+def _decoding(translator: "Translator", found: Sequence["Translation"]) -> Decoding:
+    from qkv.decoding.texts import Wishes
+
+    return Decoding(
+        engine=translator.decoder(Wishes(token_scores=False)).engine.name,
+        search=translator.search.model_dump(mode="json"),
+        outputs=len(found),
+        outputs_cut=sum(translation.out_cut for translation in found),
+        sources_cut=sum(translation.src_cut for translation in found),
+        sources_split=sum(translation.parts > 1 for translation in found),
+    )

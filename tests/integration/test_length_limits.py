@@ -1,5 +1,6 @@
 """Outputs much longer than their sources: training, validation, every engine and `data check` know of it."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -196,3 +197,38 @@ def test_data_check_warns_of_targets_out_of_reach(long_data: Path, scratch: Path
     ended = forks.qkv("data", "check", path, "data.test.tgt=far.tgt")
     assert "warning: 4 of 4 targets of test are longer" in ended.stdout
     assert "raise search.max_length" in ended.stdout
+
+
+def test_reports_tell_what_was_cut_and_how(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
+    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "accuracy")
+    page = scratch / "report.html"
+    ended = forks.qkv("evaluate", run, "search.max_length=5", *files, "--json", "--html", page)
+    remark = "4 of 4 outputs were cut at 5 tokens; search.max_length sets another limit"
+    assert remark in ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["remarks"] == [remark]
+    assert found["decoding"]["outputs_cut"] == {"count": 4, "key": "search.max_length"}
+    assert found["decoding"]["search"]["max_length"] == 5
+    assert found["decoding"]["search"]["kind"] == "beam"
+    html = page.read_text(encoding="utf-8")
+    assert remark in html
+    assert "search.length_penalty.alpha=1.0" in html
+    again = forks.qkv("evaluate", run, *files, "--json")
+    assert json.loads(again.stdout)["decoding"]["outputs_cut"]["count"] == 0
+    assert again.stderr == ""
+
+
+def test_a_comparison_tells_settings(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
+    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "accuracy")
+    page = scratch / "report.html"
+    ended = forks.qkv(
+        "compare", long_data / "dev.tgt", run, "search=greedy", *files, "--html", page, "search.max_length=5"
+    )
+    assert f"{run}: 4 of 4 outputs were cut at 5 tokens" in ended.stderr
+    assert f"Search of {run}: search.max_length=5 " in ended.stdout
+    assert "4 of 4 outputs were cut" in page.read_text(encoding="utf-8")
+
+
+def test_translate_names_the_key(run: Path, long_data: Path, forks: Forks) -> None:
+    ended = forks.qkv("translate", run, "search.max_length=5", "--input", long_data / "dev.src")
+    assert "dev.src:1: the output was stopped after 5 tokens; search.max_length sets another limit" in ended.stderr

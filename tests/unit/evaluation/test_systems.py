@@ -27,6 +27,6 @@ def test_an_output_is_the_line_that_translate_writes(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Translator, "translate", translate)
     save_model(tmp_path / "model", decided_model())
     test = EvaluationSet("ref", [[text] for text in SAID], SAID)
-    outputs = decode_outputs([tmp_path / "model"], test, [], None, "torch", SilentReporter())
+    outputs = decode_outputs([tmp_path / "model"], test, [], None, "torch", SilentReporter()).texts
     assert [f"{output}\n" for output in outputs] == [plain(0, one) for one in found]
     assert outputs[:2] == ["two lines", "a  tab"]

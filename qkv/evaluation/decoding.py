@@ -1,0 +1,72 @@
+"""How the outputs of a model were found, so that a score can be read and repeated: settings, and what was cut."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LIMIT_KEY, SOURCE_KEY = "search.max_length", "max_src_tokens"
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The settings of one model's search, and what became of its outputs."""
+
+    engine: str
+    search: dict[str, Any]
+    """Every setting, the limits of the model filled in."""
+    outputs: int
+    outputs_cut: int
+    """Outputs that were as long as they may be before they ended."""
+    sources_cut: int
+    """Sources that lost their end because the model cannot read so much."""
+    sources_split: int
+    """Sources that were translated in parts."""
+
+    @property
+    def settings(self) -> str:
+        """As overrides that give the same search again."""
+        return " ".join(f"search.{key}={value}" for key, value in flat(self.search) if value is not None)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences for people, without a full stop; none if nothing was cut."""
+        said = [
+            (self.outputs_cut, f"outputs were cut at {self._limit}; {LIMIT_KEY} sets another limit"),
+            (self.sources_cut, f"sources lost their end; {SOURCE_KEY} or the model allows no more"),
+            (self.sources_split, f"sources were translated in parts; {SOURCE_KEY} or the model allows no more at once"),
+        ]
+        return [f"{count:,} of {self.outputs:,} {what}" for count, what in said if count]
+
+    @property
+    def _limit(self) -> str:
+        factor, extra, most = (self.search.get(key) for key in ("max_factor", "max_extra", "max_length"))
+        if factor is None:
+            return f"{most:,} tokens"
+        return f"{factor:g} x source + {extra} tokens" + (f" (at most {most:,})" if most is not None else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "engine": self.engine,
+            "search": self.search,
+            "outputs_cut": {"count": self.outputs_cut, "key": LIMIT_KEY},
+            "sources_cut": {"count": self.sources_cut, "key": SOURCE_KEY},
+            "sources_split": {"count": self.sources_split, "key": SOURCE_KEY},
+        }
+
+
+@dataclass(frozen=True)
+class SystemOutputs:
+    """What a system said, and how it was found if a model was asked."""
+
+    texts: list[str]
+    decoding: Decoding | None = None
+
+
+def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of nested settings, joined by dots."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
