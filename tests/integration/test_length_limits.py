@@ -200,7 +200,7 @@ def test_data_check_warns_of_targets_out_of_reach(long_data: Path, scratch: Path
 
 
 def test_reports_tell_what_was_cut_and_how(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
-    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "accuracy")
+    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "exact")
     page = scratch / "report.html"
     ended = forks.qkv("evaluate", run, "search.max_length=5", *files, "--json", "--html", page)
     remark = "4 of 4 outputs were cut at 5 tokens; search.max_length sets another limit"
@@ -219,7 +219,7 @@ def test_reports_tell_what_was_cut_and_how(run: Path, long_data: Path, scratch: 
 
 
 def test_a_comparison_tells_settings(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
-    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "accuracy")
+    files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "exact")
     page = scratch / "report.html"
     ended = forks.qkv(
         "compare", long_data / "dev.tgt", run, "search=greedy", *files, "--html", page, "search.max_length=5"
