@@ -1,9 +1,14 @@
 """qkv export"""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from qkv.interop.export import Check
+    from qkv.progress import Reporter
 
 
 def export(
@@ -13,6 +18,13 @@ def export(
     quantization: Annotated[
         str | None, typer.Option(help="How ctranslate2 or onnx store weights, for example int8; float32 without it.")
     ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            help="Sources, one a line, on which a quantised model is compared with float32; by default dev sources of "
+            "the run, or random ones."
+        ),
+    ] = None,
 ) -> None:
     """Write a model in the format of another program."""
     from qkv.interop.export import export_model
@@ -21,7 +33,54 @@ def export(
     reporter = default_reporter()
     try:
         reporter.counting("Exporting")(0, None)
-        size = export_model(model, to, out, quantization)
+        check = _comparison(to, quantization, sample_texts(model, sample), reporter)
+        size = export_model(model, to, out, quantization, check)
     finally:
         reporter.close()
     typer.echo(f"{out}: written for {to}{f' in {quantization}' if quantization else ''}, {size / 1e6:.1f} MB", err=True)
+
+
+def sample_texts(model: Path, sample: Path | None) -> list[str] | None:
+    """Sources from the file that was named, or from the dev data of the run; None: there are none."""
+    from itertools import islice
+
+    from qkv.data.store import PairStore
+    from qkv.decoding.agreement import SOURCES
+    from qkv.decoding.line_work import read_sources
+    from qkv.errors import CorruptFolder, UsageError
+    from qkv.training.run_folder import RunFolder
+
+    if sample is not None:
+        texts = (source.text for source in read_sources(sample, None, "error"))
+        if not (found := list(islice(filter(str.strip, texts), SOURCES))):
+            raise UsageError(f"{sample}: has no source; give a file with one source a line, or leave out --sample")
+        return found
+    try:
+        store = PairStore.open(RunFolder(model).dev_data)
+    except CorruptFolder:
+        # Not a run, or one whose data was removed.
+        return None
+    count = min(len(store), SOURCES)
+    return [src for src, _ in store.read([number * len(store) // count for number in range(count)])]
+
+
+def _comparison(to: str, quantization: str | None, texts: Sequence[str] | None, reporter: "Reporter") -> "Check":
+    """What compares a quantised export with its model, says how far they agree, and refuses noise."""
+    from qkv.decoding.agreement import agreement, sample_sources
+    from qkv.decoding.fast_engines import FAST, missing_packages
+    from qkv.decoding.model_set import EXPORTS
+    from qkv.models.folder import SavedModel
+
+    def compare(saved: SavedModel, folder: Path) -> None:
+        fast = FAST[EXPORTS[to]]
+        if missing := missing_packages(fast, exported=True):
+            reporter.say(f"not compared with float32, because {fast.name} cannot run here: {missing[0]}")
+            return
+        engine = fast.open(folder, 1)
+        sources = sample_sources(saved, texts, engine.src_limit)
+        found = agreement(saved, engine, sources, reporter.counting("Comparing with float32"))
+        found.refuse_noise(str(quantization))
+        kind = "random sources" if texts is None else "sources"
+        reporter.say(f"{quantization} compared with float32 on {len(sources)} {kind}: {found}")
+
+    return compare

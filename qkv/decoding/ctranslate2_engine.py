@@ -19,6 +19,7 @@ from qkv.decoding.stepped import SteppedSearch
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import verify_folder
 from qkv.interop.ctranslate2 import ROWS, WHAT
+from qkv.interop.int8 import choose_backend
 from qkv.kernels.threads import cores
 from qkv.models.folder import CONFIG, SavedConfig
 from qkv.reading import read_record
@@ -215,6 +216,7 @@ def _steps(result: "TranslationResult") -> int:
 
 
 def _open(folder: Path, quantization: str | None, threads: int) -> "Translator":
+    choose_backend()
     try:
         import ctranslate2
     except ImportError as error:

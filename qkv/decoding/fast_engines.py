@@ -8,6 +8,7 @@ from typing import Protocol
 
 from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.errors import QkvError
+from qkv.interop.int8 import choose_backend
 from qkv.models.folder import SavedConfig, SavedModel
 
 
@@ -110,6 +111,7 @@ def usual_engine(config: SavedConfig) -> FastEngine:
 
 def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:
     """Of a model; raises QkvError if it cannot be made, whatever the reason."""
+    choose_backend()
     try:
         for package in fast.packages:
             # One that is there but broken says here why.

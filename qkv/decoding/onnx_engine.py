@@ -19,6 +19,7 @@ from qkv.decoding.refinement.nat import MaskPredictGenerator, whole
 from qkv.decoding.search import Limits, SearchConfig
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import verify_folder
+from qkv.interop.int8 import sums_are_exact
 from qkv.interop.onnx import FORMAT, GRAPH, WHAT
 from qkv.kernels.threads import cores
 from qkv.text.special import SPECIAL
@@ -147,7 +148,8 @@ def _open(graph: bytes) -> "InferenceSession":
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # Every batch has its own shape: a plan of the memory for each of them would only be kept, not used again.
     options.enable_mem_pattern = False
-    if _may_overflow():
+    if not sums_are_exact():
+        # A slower way, which is right everywhere.
         options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
     try:
@@ -155,12 +157,3 @@ def _open(graph: bytes) -> "InferenceSession":
     except Exception as error:
         # Its errors have no class in common below this one.
         raise QkvError(f"ONNX Runtime cannot load the graph ({error}); export the model again") from error
-
-
-def _may_overflow() -> bool:
-    """Whether sums of int8 products are not exact on this processor unless a slower way is taken."""
-    try:
-        return "vnni" not in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        # Another system: the slower way is right everywhere.
-        return True

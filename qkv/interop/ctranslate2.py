@@ -11,6 +11,7 @@ from qkv.config import Config, dump_config
 from qkv.errors import UsageError
 from qkv.files import new_folder
 from qkv.functional.positions import sinusoidal
+from qkv.interop.int8 import choose_backend
 from qkv.interop.output_bias import output_bias
 from qkv.interop.whitelist import SHARING, Allowed, norm_epsilon, unknown_parts
 from qkv.layers.attention import MultiHeadAttention
@@ -79,6 +80,7 @@ def vocabulary(tokenizer: Tokenizer) -> list[str]:
 
 
 def _filled_spec(saved: SavedModel) -> "TransformerSpec":
+    choose_backend()
     try:
         from ctranslate2.specs import TransformerSpec
         from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec

@@ -1,5 +1,6 @@
 """From a model folder to a folder in another program's format."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +30,15 @@ FORMATS: dict[str, Callable[[SavedModel, Path, str | None], None]] = {
 }
 
 
-def export_model(model: Path, to: str, out: Path, quantization: str | None = None) -> int:
+Check = Callable[[SavedModel, Path], None]
+"""Looks at a model and a folder that was exported of it; raises if they are not the same."""
+
+
+def export_model(model: Path, to: str, out: Path, quantization: str | None = None, check: Check | None = None) -> int:
     """Write the model, or the best one of a run, as the format `to` wants it; how many bytes that took.
 
-    An earlier export in `out` is replaced, anything else there is not.
+    An earlier export in `out` is replaced, anything else there is not. A quantised one is first written to a temporary
+    folder for `check`: nothing in `out` changes if that raises.
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: must be {' or '.join(FORMATS)}")
@@ -42,7 +48,12 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
     folder = locate_model(model)
     if _is_export(folder):
         raise UsageError(f"{folder}: is an export itself; give the model that it was made from")
-    FORMATS[to](load_model(folder), out, quantization)
+    saved = load_model(folder)
+    if check is not None and quantization not in (None, "float32"):
+        with tempfile.TemporaryDirectory(prefix="qkv-") as trial:
+            FORMATS[to](saved, Path(trial) / "model", quantization)
+            check(saved, Path(trial) / "model")
+    FORMATS[to](saved, out, quantization)
     return sum(entry["size"] for entry in read_manifest(out)["files"].values())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from qkv.files import sha256_of, verify_folder
 from qkv.models.folder import save_model
-from tests.support.exported import decided_model
+from tests.support.exported import decided_model, spoil_for_int8
 from tests.support.forks import Forks
 
 LINES = "w001 w017 w003\n\nw030\nw005 w005 w006 w007 w008\n"
@@ -50,6 +50,38 @@ def test_an_export_for_onnx_runtime_translates_as_the_model_does(forks: Forks, s
     on_the_fly = forks.qkv("translate", scratch / "ctc", "--engine", "onnxruntime", "--input", scratch / "lines.txt")
     assert exported.stdout == trained.stdout == on_the_fly.stdout, trained.stderr + on_the_fly.stderr
     assert exported.stdout.count("\n") == 4
+
+
+@pytest.mark.parametrize(("to", "decoder"), [("ctranslate2", "autoregressive"), ("onnx", "ctc")])
+def test_noise_is_refused_and_nothing_written(to: str, decoder: str, forks: Forks, scratch: Path) -> None:
+    """A weight that is never used takes all the steps that int8 has: every other weight of its row becomes 0."""
+    saved = decided_model(decoder={"kind": decoder})
+    save_model(scratch / "model", saved)
+    export = ("export", scratch / "model", "--to", to, "--out", scratch / "fast")
+    assert forks.qkv(*export).code == 0
+    before = {path: sha256_of(path) for path in (scratch / "fast").rglob("*") if path.is_file()}
+    spoil_for_int8(saved)
+    save_model(scratch / "model", saved)
+    ended = forks.qkv(*export, "--quantization", "int8")
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "in int8 the model says something else" in ended.complaint
+    assert "nothing was written" in ended.complaint
+    assert {path: sha256_of(path) for path in (scratch / "fast").rglob("*") if path.is_file()} == before
+    assert sorted(path.name for path in scratch.iterdir()) == ["fast", "model"]
+    assert forks.qkv(*export).code == 0, "float32 has no such limit"
+
+
+def test_a_quantised_export_is_compared_on_the_sources_that_are_given(model: Path, forks: Forks, scratch: Path) -> None:
+    (scratch / "sample.txt").write_text(LINES, encoding="utf-8")
+    export = ("export", model, "--to", "ctranslate2", "--out", scratch / "fast", "--quantization", "float16")
+    assert "float16 compared with float32 on 100 random sources: 100 of 100" in forks.qkv(*export).stderr
+    ended = forks.qkv(*export, "--sample", scratch / "sample.txt")
+    assert "float16 compared with float32 on 3 sources: 3 of 3 outputs are those of float32" in ended.stderr
+    (scratch / "empty.txt").write_text("\n\n", encoding="utf-8")
+    for name, code, sentence in (("empty", 2, "has no source; give a file"), ("nowhere", 1, "nowhere.txt: ")):
+        ended = forks.qkv(*export, "--sample", scratch / f"{name}.txt")
+        assert ended.code == code, ended.stderr
+        assert sentence in ended.complaint
 
 
 def test_an_export_for_hugging_face(model: Path, forks: Forks, scratch: Path) -> None:

@@ -66,6 +66,21 @@ def _set_probability_of_end(saved: SavedModel, wanted: float) -> None:
         low, high = (lift, high) if found < wanted else (low, lift)
 
 
+@torch.no_grad()
+def spoil_for_int8(saved: SavedModel) -> None:
+    """Change weights so that the outputs stay as they are in float32 and become noise in int8.
+
+    A channel is silent behind every norm, and every weight that it is multiplied by is huge.
+    """
+    for stack in (saved.model.encoder, saved.model.decoder):
+        for layer in stack.in_order():
+            norm = layer.feed_forward_residual.norm
+            before = layer.cross_residual.norm if hasattr(layer, "cross_residual") else layer.attention_residual.norm
+            for each in (norm, before):
+                each.weight[0] = each.bias[0] = 0.0
+            layer.feed_forward.inner.weight[:, 0] = 1e6
+
+
 def random_sources(count: int, seed: int = 0, longest: int = 12, words: int = WORDS) -> list[list[int]]:
     """Ids with END behind them."""
     source = random.Random(seed)
