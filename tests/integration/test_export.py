@@ -30,9 +30,14 @@ def test_an_export_for_ctranslate2_translates_as_the_model_does(model: Path, for
     assert exported.stdout == trained.stdout
     assert exported.stdout.count("\n") == 4
     again = forks.qkv("export", model, "--to", "ctranslate2", "--out", scratch / "fast", "--quantization", "int8")
-    assert again.code == 0, again.stderr
-    assert "written for ctranslate2 in int8" in again.stderr
-    assert verify_folder(scratch / "fast")["quantization"] == "int8"
+    if "the model says something else" in again.stderr:
+        # oneDNN was chosen on a processor where it saturates.
+        assert again.code == 1
+        assert verify_folder(scratch / "fast")["quantization"] is None
+    else:
+        assert again.code == 0, again.stderr
+        assert "written for ctranslate2 in int8" in again.stderr
+        assert verify_folder(scratch / "fast")["quantization"] == "int8"
     assert {path: sha256_of(path) for path in model.rglob("*") if path.is_file()} == before
 
 
