@@ -23,7 +23,6 @@ from typing import Any
 
 from training_runs import train_or_resume
 
-from qkv.config import load_config
 from qkv.config.base import Kinds
 from qkv.evaluation.compare import SystemScore, compare_outputs, verdict
 from qkv.evaluation.files import EvaluationSet, read_evaluation_set, read_outputs
@@ -37,10 +36,10 @@ from qkv.models.folder import load_model
 from qkv.models.stacks import stacks
 from qkv.models.wirings import wirings
 from qkv.progress import default_reporter
-from qkv.training.recipe import Recipe
+from qkv.recipes import load_recipe
 from qkv.training.run_folder import RunFolder
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-en-de.yaml"
+RECIPE = "multi30k-en-de"
 PARTS: dict[str, Kinds[Any]] = {"positions": positions, "wiring": wirings, "stack": stacks, "residual": residuals}
 LONGEST = 256
 """Positions of a learned table, enough for every sentence of the data and its translation."""
@@ -77,7 +76,7 @@ class Run:
 
 def all_runs(options: argparse.Namespace) -> Iterator[Run]:
     """The unchanged recipe first, for each seed; kinds that it has already are left out."""
-    model = load_config(Recipe, RECIPE).model
+    model = load_recipe(RECIPE).model
     for seed in options.seeds:
         yield Run(None, "default", seed, options.out / f"default-{seed}")
         for part in options.parts:

@@ -15,17 +15,15 @@ import argparse
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
 from process_memory import allow, peak_bytes, ran_out
 
-from qkv.config import load_config
 from qkv.models.build import build_model
 from qkv.models.seq2seq import Seq2Seq
-from qkv.training.recipe import Recipe
+from qkv.recipes import load_recipe
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "long-retrieval.yaml"
+RECIPE = "long-retrieval"
 VOCAB = 200
 DROPOUT = "model.attention_dropout=0.1"
 KINDS = {
@@ -51,7 +49,7 @@ def measure(kind: str, length: int, gigabytes: float) -> str:
     """In a process of its own."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    recipe = load_config(Recipe, RECIPE, KINDS[kind])
+    recipe = load_recipe(RECIPE, KINDS[kind])
     model = build_model(recipe.model, VOCAB, VOCAB, 0)
     allow(gigabytes)
     update(model, 1, 64)  # libraries are loaded

@@ -19,6 +19,7 @@ from qkv.cli import (
     distill,
     evaluate,
     export,
+    recipe,
     score,
     show,
     tokenizer,
@@ -70,6 +71,7 @@ app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
+app.add_typer(recipe.app, name="recipe")
 
 
 def main() -> None:

@@ -39,11 +39,11 @@ def reference() -> None:
 
 @app.command("show")
 def show(
-    recipe: Annotated[Path, typer.Argument(help="The recipe, a YAML file.")],
+    recipe: Annotated[Path, typer.Argument(help="The recipe: a YAML file, or a name of qkv recipe list.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
 ) -> None:
     """Print a recipe with presets, defaults and overrides filled in."""
-    from qkv.config import dump_config, load_config
-    from qkv.training.recipe import Recipe
+    from qkv.config import dump_config
+    from qkv.recipes import load_recipe
 
-    print(dump_config(load_config(Recipe, recipe, overrides or [])), end="")
+    print(dump_config(load_recipe(recipe, overrides or [])), end="")

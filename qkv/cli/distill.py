@@ -32,14 +32,13 @@ def distill(
     restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --out from the first line.")] = False,
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
-    from qkv.config import load_config
     from qkv.decoding.distill import as_recipe, at_work_on, distill, prepare_files, prepare_recipe
     from qkv.decoding.settings import translation_config, with_beam
     from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
     from qkv.outputs import refuse_inside
     from qkv.progress import default_reporter
-    from qkv.training.recipe import Recipe
+    from qkv.recipes import load_recipe
 
     if (data is None) == (src is None) or (tgt and not src):
         raise UsageError("say what to distil: --data RECIPE, or --src FILE and perhaps --tgt FILE")
@@ -52,7 +51,7 @@ def distill(
     config = translation_config(with_beam(others, beam, teacher), teacher)
     translator = config.translator([teacher, *(voters or [])], engine, workers or "auto")
     reporter = default_reporter(quiet=2.0)
-    recipe = None if data is None else load_config(Recipe, data, of_recipe)
+    recipe = None if data is None else load_recipe(data, of_recipe)
     try:
         with at_work_on(out):
             if recipe is not None:

@@ -10,23 +10,22 @@ app = typer.Typer(no_args_is_help=True, help="Train tokenizers and try them.")
 
 @app.command("train")
 def train(
-    recipe: Annotated[Path, typer.Argument(help="The recipe, a YAML file.")],
+    recipe: Annotated[Path, typer.Argument(help="The recipe: a YAML file, or a name of qkv recipe list.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
 ) -> None:
     """Train the tokenizers of a recipe without training a model."""
-    from qkv.config import load_config
     from qkv.data.parts import data_parts
     from qkv.errors import UsageError
     from qkv.outputs import refuse_kept
     from qkv.progress import default_reporter
+    from qkv.recipes import load_recipe
     from qkv.training.prepare import train_tokenizers
-    from qkv.training.recipe import Recipe
 
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the tokenizers")
     refuse_kept("--out", out)
-    loaded = load_config(Recipe, recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [])
     reporter = default_reporter()
     try:
         reporter.counting("Training tokenizers")(0, None)

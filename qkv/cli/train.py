@@ -8,22 +8,22 @@ import typer
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="The recipe, a YAML file; with --resume an override may stand here.")
+        str | None,
+        typer.Argument(help="A YAML file, or a name of qkv recipe list; with --resume an override may stand here."),
     ] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
 ) -> None:
     """Train a recipe, or go on with a run that was stopped."""
-    from qkv.config import load_config
     from qkv.errors import UsageError
-    from qkv.training.recipe import Recipe
+    from qkv.recipes import load_recipe
     from qkv.training.trainer import Trainer
 
     changes = list(overrides or [])
     if resume is not None:
         trainer = Trainer.resume(resume, [recipe, *changes] if recipe else changes)
     elif recipe is not None:
-        trainer = Trainer(load_config(Recipe, Path(recipe), changes))
+        trainer = Trainer(load_recipe(recipe, changes))
     else:
         raise UsageError("give a recipe (qkv train recipe.yaml) or a run to go on with (qkv train --resume RUN)")
     result = trainer.train()

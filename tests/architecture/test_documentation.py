@@ -1,7 +1,7 @@
 """What the README and the documentation show is run: commands, programs, recipes, and the outputs under them.
 
-The fenced blocks of a page are taken from top to bottom, in a folder of the page's own that holds `examples/`,
-`recipes/` and `benchmarks/`. A comment above a block says what else it is:
+The fenced blocks of a page are taken from top to bottom, in a folder of the page's own that holds `examples/`
+and `benchmarks/`. A comment above a block says what else it is:
 
     <!-- file: reverse.yaml -->   the block is the content of that file; a Python file is run by what imports it
     <!-- output -->               the block is what the one before it prints; `...` stands for anything
@@ -139,7 +139,7 @@ def warm() -> Iterator[Path]:
 
 @pytest.fixture
 def reader(tmp_path: Path, warm: Path) -> Iterator[Reader]:
-    for name in ("examples", "recipes", "benchmarks"):
+    for name in ("examples", "benchmarks"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     threads = torch.get_num_threads()
     yield Reader(tmp_path, [warm])

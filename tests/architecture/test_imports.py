@@ -25,6 +25,7 @@ ROWS = [
     {"decoding"},
     {"evaluation"},
     {"training"},
+    {"recipes"},
     {"visual"},
     {"serving"},
     {"demo"},

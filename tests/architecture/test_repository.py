@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ["qkv", "tests", "docs", "examples", "recipes", "benchmarks", ".ci"]
+FOLDERS = ["qkv", "tests", "docs", "examples", "benchmarks", ".ci"]
 KINDS = {".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".sh", ".cfg", ""}
 LONGEST = 400
 

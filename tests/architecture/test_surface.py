@@ -14,7 +14,7 @@ from qkv.config import dump_config, load_config
 from qkv.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted([*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
+RECIPES = sorted([*(ROOT / "qkv" / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
 NAMES = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
 VERBS = {
     "attach": ["model", "drafter", "--out"],
@@ -71,6 +71,9 @@ VERBS = {
         "--json",
     ],
     "export": ["model", "--to", "--out", "--quantization"],
+    "recipe copy": ["name", "dest"],
+    "recipe list": [],
+    "recipe show": ["name"],
     "score": ["model", "--src", "--tgt", "--with", "--json", "--invalid-utf8"],
     "show attention": ["model", "--length", "--out"],
     "show beam": ["model", "text", "overrides", "--out"],

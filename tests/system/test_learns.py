@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from qkv.config import load_config
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.translator import Translator
 from qkv.evaluation.metrics import METRICS
+from qkv.recipes import load_recipe
 from qkv.training.progress import SilentReporter
-from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +28,7 @@ def test_toy_task_is_learned(task: str, changes: list[str], tmp_path: Path) -> N
     # The recipes chose their model by 100 dev strings; here the last one is judged, by strings that chose nothing.
     smaller = ["batch.tokens=512", "validation.every=600u", "validation.best=loss", "validation.metrics=[]"]
     places = [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", f"seed={seed}"]
-    recipe = load_config(Recipe, ROOT / "recipes" / f"{task}.yaml", [*places, *smaller, *changes])
+    recipe = load_recipe(task, [*places, *smaller, *changes])
     Trainer(recipe, SilentReporter()).train()
     translator = Translator(tmp_path / "run", search=GreedyConfig())
     pairs = [line.split("\t") for line in (tmp_path / "data" / "dev.tsv").read_text().splitlines()]
