@@ -11,6 +11,7 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from qkv.config.parse import Document, YamlProblem, parse_yaml, scalar
 from qkv.errors import UsageError
+from qkv.reading import open_file
 
 MAX_BYTES = 1 << 20
 
@@ -29,7 +30,7 @@ def read_yaml(path: Path) -> Document:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file{_sibling(path)}") from None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from qkv.data.lines import BLOCK, ReadCounts, byte_lines, decode, split_lines
+from qkv.data.lines import ReadCounts, byte_lines, decode, split_lines
+from qkv.data.unpack import BLOCK
 from qkv.errors import DataError
 
 Invalid = Literal["error", "replace"]

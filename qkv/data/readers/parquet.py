@@ -7,6 +7,7 @@ from typing import Any, Literal
 from qkv.data.lines import Policy, ReadCounts, decode
 from qkv.data.readers.base import OneFileCorpus, corpora
 from qkv.errors import DataError, UsageError
+from qkv.reading import open_file
 
 ROWS_AT_A_TIME = 8192
 
@@ -37,7 +38,7 @@ def _rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
         raise UsageError("Parquet files need pyarrow; install it with: pip install 'qkv[parquet]'") from error
     row = 0
     try:
-        with path.open("rb") as file, parquet.ParquetFile(file) as table:
+        with open_file(path) as file, parquet.ParquetFile(file) as table:
             _check_columns(table.schema_arrow, path, (src, tgt), pyarrow)
             for batch in table.iter_batches(batch_size=ROWS_AT_A_TIME, columns=sorted({src, tgt}), use_threads=False):
                 values = [batch.column(name).cast(pyarrow.large_binary()).to_pylist() for name in (src, tgt)]

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, RawPair, TsvCorpus
-from qkv.errors import DataError
+from qkv.errors import ConfigError, DataError
 
 
 def read(
@@ -93,7 +92,7 @@ class TestCsv:
         ],
     )
     def test_keys_that_cannot_be(self, keys: dict[str, Any]) -> None:
-        with pytest.raises(ValidationError):
+        with pytest.raises(ConfigError):
             CsvCorpus.model_validate({"path": "a.csv", **keys})
 
 
