@@ -14,17 +14,28 @@ export QKV_DATA ?= $(DATA)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test avx2 lint docs clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/installed ## train a small model on real data in a few minutes and show what it learnt
 	$(BIN)/qkv demo
 
 # One thread a process: pytest already runs one process for each core.
-test: lint ## lint, then run all the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test: lint ## lint, run all the tests, and those of numbers once more as on an older processor
+	$(PYTEST)
+	$(MAKE) --no-print-directory avx2
+
+# What depends on how a processor rounds: equations, kernels, fast engines and quantised exports.
+ROUNDING := tests/numerics tests/unit/interop tests/unit/decoding/test_agreement.py tests/unit/decoding/test_drafts.py \
+  tests/unit/decoding/test_ctranslate2_engine.py tests/unit/decoding/test_onnx_engine.py tests/integration/test_export.py
+
+avx2: .venv/installed-dev ## run the tests of numbers with AVX2 only: no AVX-512, no VNNI, oneDNN in place of MKL
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 CT2_USE_MKL=0 CT2_FORCE_CPU_ISA=AVX2 \
+	  $(PYTEST) -m 'not slow' $(ROUNDING)
 
 lint: .venv/installed-dev ## check style, format and types
 	$(BIN)/ruff check .
