@@ -15,6 +15,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
 ) -> None:
     """Train a recipe, or go on with a run that was stopped."""
+    _refuse_early(recipe, resume)
     from qkv.errors import UsageError
     from qkv.recipes import load_recipe
     from qkv.training.trainer import Trainer
@@ -33,3 +34,18 @@ def train(
         typer.echo(f"stopped after update {result.updates}; go on with: qkv train --resume {result.run}", err=True)
         raise typer.Exit(result.exit_code)
     typer.echo(f"finished after update {result.updates}; the best model is in {result.run / 'best'}", err=True)
+
+
+def _refuse_early(recipe: str | None, resume: Path | None) -> None:
+    """What can be refused before the libraries that train are imported, which takes seconds."""
+    import os
+
+    from qkv.config.yaml import read_yaml
+    from qkv.training.lock import require_free
+
+    if resume is not None:
+        # Of the processes of torchrun only the first one holds the lock, perhaps already.
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            require_free(resume)
+    elif recipe is not None and Path(recipe).exists():
+        read_yaml(Path(recipe))

@@ -29,7 +29,7 @@ Loc = tuple[str | int, ...]
 Scalar = str | int | float | bool | None
 
 MAX_DEPTH = 64
-MAX_NODES = 20_000
+MAX_NODES = 4_000
 
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(["", "~", "null", "Null", "NULL"]),

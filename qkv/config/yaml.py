@@ -13,7 +13,7 @@ from qkv.config.parse import Document, YamlProblem, parse_yaml, scalar
 from qkv.errors import UsageError
 from qkv.reading import open_file
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 256 << 10
 
 _SIMPLE = re.compile(r"[A-Za-z_./](?:[\w ./+-]*[\w./+-])?|[0-9]+(?:\.[0-9]+)?[kKMG]?[utemsh]")  # words, paths, periods
 _OLD_WORDS = {"y", "n", "yes", "no", "on", "off"}  # booleans in YAML 1.1
@@ -40,7 +40,7 @@ def _read_text(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path}: cannot be read ({reason})") from None
     if len(raw) > MAX_BYTES:
-        raise UsageError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; a configuration is far smaller")
+        raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a configuration is far smaller")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,5 @@
 """The folder of a run: its paths, its lock, its log of numbers."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -14,8 +13,7 @@ from qkv.files import verify_folder
 from qkv.outputs import claim_folder, mark_folder, read_marker
 from qkv.reading import open_file, parse_record
 from qkv.temporary import remove_leftovers
-
-LOCK = "run.lock"
+from qkv.training.lock import LOCK, held, sign
 
 
 class RunFolder:
@@ -96,23 +94,13 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process trains in a run folder. The lock goes with the process, however it ends."""
+        """Only one process trains in a run folder."""
         try:
             lock = _not_a_link(self.path / LOCK).open("a+")
         except OSError as error:
             raise QkvError(f"{self.path}: cannot be written to ({error.strerror})") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                lock.seek(0)
-                holder = lock.read().strip() or "unknown"
-                raise UsageError(
-                    f"{self.path}: is being trained by process {holder}; wait for it or choose another run folder"
-                ) from None
-            lock.truncate(0)
-            lock.write(f"{os.getpid()}\n")
-            lock.flush()
+        with lock, held(lock, self.path):
+            sign(lock)
             yield
 
 

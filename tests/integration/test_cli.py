@@ -1,5 +1,6 @@
 """Every verb of the command line on a few lines: stdout is data, stderr is progress, exit codes say what happened."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -63,6 +64,23 @@ def test_installed_command() -> None:
     command = Path(sys.executable).with_name("qkv")
     ended = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert ended.stdout.count(".") == 2
+
+
+@pytest.mark.parametrize("arguments", [["--resume", "{run}"], ["{giant}"]], ids=["resume", "giant recipe"])
+def test_what_can_be_refused_at_once_is_refused_before_torch_is_imported(arguments: list[str], scratch: Path) -> None:
+    """A run that another process trains, and a recipe of 20,000 entries."""
+    (scratch / "giant.yaml").write_text("".join(f"k{number}: 1\n" for number in range(20_000)))
+    program = (
+        "import sys\nfrom qkv.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    print(stop.code, 'torch' in sys.modules)"
+    )
+    given = [each.format(run=scratch, giant=scratch / "giant.yaml") for each in arguments]
+    with (scratch / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = subprocess.run([sys.executable, "-c", program, "train", *given], capture_output=True, text=True)
+    assert ended.stdout == "2 False\n", ended.stderr
+    assert ended.stderr.startswith("qkv: ")
+    assert "is being trained" in ended.stderr or "more than 4000 values" in ended.stderr
 
 
 def test_wrong_use(forks: Forks) -> None:
