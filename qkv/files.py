@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,7 @@ from qkv.temporary import old_name, temporary_file, temporary_folder
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
+BLOCK = 1 << 20
 
 
 def _inside(name: str) -> str:
@@ -51,13 +53,21 @@ class Manifest(TypedDict):
     """The kind of the folder."""
     quantization: NotRequired[str | None]
     """Of an export."""
-    score: NotRequired[float | None]
-    """Of a checkpoint; NaN where the validation gave none."""
 
 
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def crc32_of(path: Path, size: int) -> int:
+    """Of the first `size` bytes of a file, or of all if there are fewer."""
+    check = 0
+    with path.open("rb") as file:
+        while size and (block := file.read(min(size, BLOCK))):
+            check = zlib.crc32(block, check)
+            size -= len(block)
+    return check
 
 
 def sync(path: Path) -> None:

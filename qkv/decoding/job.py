@@ -18,11 +18,10 @@ from pydantic import AfterValidator, with_config
 from typing_extensions import TypedDict
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import sync
+from qkv.files import crc32_of, sync
 from qkv.reading import STRICT, Count, parse_record
 from qkv.temporary import PART, is_unique_name, unique_name
 
-BLOCK = 1 << 20
 BEGINNING = b'{"job": '
 """Of every journal."""
 GO_ON = "what was done is kept: give the same command again to go on"
@@ -102,7 +101,8 @@ class Job:
         # Without the part: killed before it was there, or between its renaming and the removal of the journal.
         self.finished = self.size > 0 and not self.part.exists() and self.output.exists()
         file = self.output if self.finished else self.part
-        if self.size and _crc32(file, self.size) != self.check:
+        there = file.stat().st_size if file.exists() else 0
+        if self.size and (there < self.size or crc32_of(file, self.size) != self.check):
             raise QkvError(f"{file}: is not what {self.journal.name} says; begin again with --restart")
 
     def commit(self, text: bytes, lines: int) -> None:
@@ -207,18 +207,6 @@ def _told(path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise QkvError(f"{path}: cannot be written ({error.strerror}); {GO_ON}") from error
-
-
-def _crc32(path: Path, size: int) -> int | None:
-    """Of the first `size` bytes; None if there are not so many."""
-    if not path.exists():
-        return None
-    check = 0
-    with path.open("rb") as file:
-        while size and (block := file.read(min(size, BLOCK))):
-            check = zlib.crc32(block, check)
-            size -= len(block)
-    return None if size else check
 
 
 def _cut(file: IO[bytes], size: int) -> None:

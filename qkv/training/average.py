@@ -12,10 +12,10 @@ from qkv.files import verify_folder
 from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
 from qkv.models.weights import load_weights, read_weights
 from qkv.outputs import refuse_kept
-from qkv.training.checkpoint import best_checkpoints, list_checkpoints
+from qkv.training.checkpoint import list_checkpoints
 from qkv.training.recipe import Recipe
+from qkv.training.rotation import best_checkpoints
 from qkv.training.run_folder import RunFolder
-from qkv.training.validation import higher_is_better
 
 
 def average_run(path: Path, out: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -28,7 +28,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     refuse_kept("--out", out)
     recipe = load_config(Recipe, run.config)
     folders = list_checkpoints(run.checkpoints)
-    chosen = folders[-last:] if last else best_checkpoints(folders, higher_is_better(recipe.validation.best))[:best]
+    chosen = folders[-last:] if last else best_checkpoints(folders, recipe.validation)[:best]
     wanted = last or best
     if len(chosen) != wanted:
         raise UsageError(

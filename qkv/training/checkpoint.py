@@ -1,13 +1,12 @@
 """Checkpoints: everything that the next update depends on, whole or not there."""
 
 import json
-import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import new_folder, read_manifest, verify_folder
+from qkv.files import new_folder, verify_folder
 from qkv.models.folder import WEIGHTS
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.weights import (
@@ -19,7 +18,6 @@ from qkv.models.weights import (
     write_tensors,
 )
 from qkv.reading import read_record
-from qkv.temporary import unique_name
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
 from qkv.training.state import TrainState
@@ -41,10 +39,10 @@ def checkpoint_name(update: int) -> str:
     return f"step-{update:08d}"
 
 
-def save_checkpoint(parent: Path, learner: Learner, state: TrainState, score: float | None) -> Path:
-    """Write `parent/step-N`; `score` is that of a validation of just these weights, for keeping the best."""
+def save_checkpoint(parent: Path, learner: Learner, state: TrainState) -> Path:
+    """Write `parent/step-N`."""
     folder = parent / checkpoint_name(state.progress.updates)
-    about = {"what": "checkpoint", "update": state.progress.updates, "score": score}
+    about = {"what": "checkpoint", "update": state.progress.updates}
     with new_folder(folder, about) as temporary:
         write_tensors(temporary / WEIGHTS, named_weights(learner.model))
         tensors = learner.optimizer.tensors()
@@ -109,29 +107,3 @@ def newest_good(parent: Path) -> tuple[Path, list[str]]:
         return folder, list(damaged.values())
     reasons = "; ".join(damaged.values()) or "none was written"
     raise QkvError(f"{parent}: holds no usable checkpoint ({reasons}); start the run again in a new folder")
-
-
-def rotate(parent: Path, keep_last: int, keep_best: int, higher_is_better: bool) -> None:
-    """Remove checkpoints that are neither among the newest nor among the best."""
-    folders = list_checkpoints(parent)
-    keep = set(folders[-keep_last:]) | set(best_checkpoints(folders, higher_is_better)[:keep_best])
-    for folder in folders:
-        if folder not in keep:
-            # Renamed first: a removal that is interrupted never leaves something that looks like a checkpoint.
-            doomed = unique_name(folder)
-            folder.rename(doomed)
-            shutil.rmtree(doomed)
-
-
-def best_checkpoints(folders: list[Path], higher_is_better: bool) -> list[Path]:
-    """The validated ones, best first; among equals the older one."""
-    scores = {}
-    for folder in folders:
-        try:
-            score = read_manifest(folder).get("score")
-        except CorruptFolder:
-            # A damaged one is not among the best; resuming is where this is said.
-            continue
-        if score is not None and not math.isnan(score):
-            scores[folder] = float(score)
-    return sorted(scores, key=lambda folder: -scores[folder] if higher_is_better else scores[folder])

@@ -83,6 +83,14 @@ class ValidationConfig(Config):
             raise ValueError(f"{needing[0]} needs the language of the targets: give validation.language (de, say)")
         return self
 
+    def scored_by(self) -> dict[str, Any]:
+        """All that decides the score by which the best model is chosen; with other values it is another score."""
+        return self.model_dump(mode="json", include={"best", "language", "max_sources", "search"})
+
+    def can_compare(self, scored_by: dict[str, Any] | None) -> bool:
+        """Whether a score that was `scored_by` these settings is of the same kind; the loss does not depend on them."""
+        return scored_by == self.scored_by() or (scored_by is not None and scored_by.get("best") == self.best == "loss")
+
 
 class Recipe(ExtensibleConfig):
     """A complete run."""

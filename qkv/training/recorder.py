@@ -1,5 +1,6 @@
 """The leader's books: log, validate, save, keep the best."""
 
+import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 
@@ -9,19 +10,20 @@ from qkv.data.batch import Batch
 from qkv.errors import QkvError
 from qkv.files import write_atomic
 from qkv.kernels.threads import cores, using_threads
-from qkv.models.folder import SavedConfig, SavedModel, save_model
+from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.objectives.objective import Objective
 from qkv.text import TokenizerPair
-from qkv.training.checkpoint import Learner, rotate, save_checkpoint
+from qkv.training.checkpoint import Learner, save_checkpoint
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
 from qkv.training.progress import Reporter, UpdateInfo
 from qkv.training.recipe import Recipe
+from qkv.training.rotation import rotate
 from qkv.training.run_folder import MetricsLog, RunFolder
 from qkv.training.signals import StopRequest
 from qkv.training.state import Progress, TrainState
 from qkv.training.update import Sums
-from qkv.training.validation import Validation, Validator, higher_is_better, is_better
+from qkv.training.validation import Tick, Validation, Validator, is_better
 
 EVENTS_EVERY = 10
 """Updates between two points of TensorBoard's curves; metrics.jsonl has every update."""
@@ -99,17 +101,16 @@ class Recorder:
         config, progress = self.recipe, state.progress
         due = last or progress.passed(config.validation.every, state.validated)
         validate = self.validator is not None and due and progress.updates > state.validated.updates
-        score = None
         try:
             if validate:
-                score = self._validate(state)
+                self._validate(state)
         except _StopValidation:
             # The signal comes first; the validation is due again when the run goes on.
             return
         except Exception:
             # What was learned since the last checkpoint must not go with a validation that fails.
             if progress.updates > state.saved.updates:
-                self.save(state, None)
+                self.save(state)
             raise
         finished = last or self._out_of_patience(state)
         # Written again although these weights are saved already: with the score, or with the word that this is the end.
@@ -117,13 +118,13 @@ class Recorder:
         state.finished = finished
         due = progress.passed(config.training.save_every, state.saved) or finished
         if news or (due and progress.updates > state.saved.updates):
-            self.save(state, score)
+            self.save(state)
         if state.finished and self.validator is None:
             with self._averaged():
                 self._save_best(state, {})
 
-    def _validate(self, state: TrainState) -> float:
-        """Score the model (the average, if there is one), keep it if it is the best; returns the deciding score."""
+    def _validate(self, state: TrainState) -> None:
+        """Score the model (the average, if there is one), and keep it if it is the best."""
         assert self.validator is not None
         counting = self.reporter.counting("Validating")
 
@@ -133,19 +134,36 @@ class Recorder:
                 raise _StopValidation
 
         # The other workers wait for this one: it may use their cores.
-        with self._averaged(), using_threads(self.recipe.training.threads or cores()):
-            result = self.validator(self.learner.model, tick)
-            score = result.scores[self.recipe.validation.best]
-            improved = is_better(self.recipe.validation.best, score, state.best_score)
-            if improved:
-                self._save_best(state, result.scores)
+        config = self.recipe.validation
+        with using_threads(self.recipe.training.threads or cores()):
+            if state.best_score is not None and not config.can_compare(state.scored_by):
+                self._score_best_again(state, tick)
+            with self._averaged():
+                result = self.validator(self.learner.model, tick)
+                score = result.scores[config.best]
+                improved = is_better(config.best, score, state.best_score)
+                if improved:
+                    self._save_best(state, result.scores)
         state.validated = Progress(**asdict(state.progress))
-        state.last_scores = result.scores
+        state.last_scores, state.scored_by = result.scores, config.scored_by()
         state.without_improvement = 0 if improved else state.without_improvement + 1
         if improved:
-            state.best_score = score
+            state.best_score, state.best_update = score, state.progress.updates
         self._publish(state, result, improved)
-        return score
+
+    def _score_best_again(self, state: TrainState, tick: Tick) -> None:
+        """After a change of `validation`: a score of another kind says nothing about which model is better."""
+        assert self.validator is not None
+        metric = self.recipe.validation.best
+        score = self.validator(load_model(self.run.best).model, tick).scores[metric]
+        if score == state.best_score:
+            return
+        before = (state.scored_by or {}).get("best", "another score")
+        self.reporter.say(
+            f"best/ was chosen by {before} with other settings; its {metric} is {score:.4g}, which is now to be beaten"
+        )
+        state.best_score = None if math.isnan(score) else score
+        state.without_improvement = 0
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Inside, the model has the weights that it is judged and saved by."""
@@ -167,7 +185,7 @@ class Recorder:
         unfinished = f"  ({result.cut:,} outputs cut at validation.search.max_length)" if result.cut else ""
         self.reporter.say(f"update {update:,}  dev {scores}" + ("  (best so far)" if improved else "") + unfinished)
 
-    def save(self, state: TrainState, score: float | None) -> None:
+    def save(self, state: TrainState) -> None:
         """Write a checkpoint and drop those that need not be kept."""
         if not all(bool(torch.isfinite(parameter).all()) for parameter in self.learner.model.parameters()):
             raise QkvError(
@@ -175,14 +193,15 @@ class Recorder:
                 "checkpoint is untouched: lower the learning rate"
             )
         state.saved = Progress(**asdict(state.progress))
-        state.metrics_bytes = self.metrics.size()
-        save_checkpoint(self.run.checkpoints, self.learner, state, score)
-        training, higher = self.recipe.training, higher_is_better(self.recipe.validation.best)
-        rotate(self.run.checkpoints, training.keep_last, training.keep_best, higher)
+        state.metrics_bytes, state.metrics_crc32 = self.metrics.size(), self.metrics.crc32
+        save_checkpoint(self.run.checkpoints, self.learner, state)
+        rotate(self.run.checkpoints, self.recipe.training, self.recipe.validation, state.best_update)
 
     def _out_of_patience(self, state: TrainState) -> bool:
-        patience = self.recipe.validation.patience
-        return patience is not None and state.without_improvement >= patience
+        config = self.recipe.validation
+        # After a change of the score that decides, the validations before it do not count.
+        counted = state.scored_by is None or config.can_compare(state.scored_by)
+        return config.patience is not None and counted and state.without_improvement >= config.patience
 
     def wants_to_stop(self, state: TrainState) -> bool:
         return bool(self.stop) or state.finished
@@ -190,4 +209,4 @@ class Recorder:
     def close(self, state: TrainState) -> None:
         """After the last update: what is not saved yet is saved now, so that a signal loses nothing."""
         if state.progress.updates > state.saved.updates:
-            self.save(state, None)
+            self.save(state)

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import verify_folder
+from qkv.files import crc32_of, verify_folder
 from qkv.outputs import claim_folder, mark_folder, read_marker
 from qkv.reading import open_file, parse_record
 from qkv.temporary import remove_leftovers
@@ -88,6 +89,14 @@ class RunFolder:
         if damaged:
             raise damaged[0]
 
+    def set_best_aside(self) -> None:
+        """Rename a damaged best/ to damaged-best/, so that a new one can take its place."""
+        if self.best.exists():
+            aside = self.path / f"damaged-{self.best.name}"
+            if aside.exists():
+                shutil.rmtree(aside)
+            self.best.rename(aside)
+
     def is_used(self) -> bool:
         """Whether there is something here that a new run would destroy."""
         return self.best.exists() or any(self.checkpoints.glob("step-*"))
@@ -107,21 +116,32 @@ class RunFolder:
 class MetricsLog:
     """metrics.jsonl: one JSON object a line, appended; cut back on resume so that each update stands there once."""
 
-    def __init__(self, path: Path, keep_bytes: int) -> None:
+    def __init__(self, path: Path, keep_bytes: int, crc32: int | None = None) -> None:
         self.path = path
         try:
             # Unbuffered: what could not be written is not tried again when the file is closed.
             self.file = _not_a_link(path).open("ab", buffering=0)
-            if path.stat().st_size > keep_bytes:
-                self.file.truncate(keep_bytes)
+            size = path.stat().st_size
+            kept = keep_bytes if size >= keep_bytes else path.read_bytes().rfind(b"\n") + 1
+            if size > kept:
+                self.file.truncate(kept)
+            self.crc32 = crc32_of(path, kept)
         except OSError as error:
             raise QkvError(f"{path}: cannot be written to ({error.strerror})") from error
+        self.damage: str | None = None
+        """What is wrong with what was there, whose first `keep_bytes` should have the checksum `crc32`."""
+        if size < keep_bytes:
+            self.damage = "is missing, or parts of it"
+        elif crc32 is not None and self.crc32 != crc32:
+            self.damage = "has changed since the checkpoint was written"
 
     def write(self, line: dict[str, Any]) -> None:
-        rest = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        text = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        rest = memoryview(text)
         try:
             while rest:
                 rest = rest[self.file.write(rest) :]
+            self.crc32 = zlib.crc32(text, self.crc32)
         except OSError as error:
             raise QkvError(
                 f"{self.path}: cannot be written to ({error.strerror}); the last checkpoint is good: --resume it"

@@ -9,7 +9,8 @@ from pathlib import Path
 from qkv.config import load_config
 from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
-from qkv.errors import QkvError
+from qkv.errors import CorruptFolder, QkvError
+from qkv.files import verify_folder
 from qkv.models.folder import new_model
 from qkv.objectives.build import build_objective
 from qkv.objectives.draft_heads import DraftHeadLoss
@@ -59,15 +60,18 @@ def lead(
     if loop.state.finished:
         reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
         loop.state.finished = False
+    _require_best(run, loop.state, reporter)
     saved_config = prepared.saved_config(recipe)
     validator = None
     if prepared.dev is not None:
         dev = BatchStream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
         validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers, saved_config.length_limit)
     with (
-        closing(MetricsLog(run.metrics, loop.state.metrics_bytes)) as metrics,
+        closing(MetricsLog(run.metrics, loop.state.metrics_bytes, loop.state.metrics_crc32)) as metrics,
         closing(EventLog(run.events, loop.state.progress.updates)) as events,
     ):
+        if metrics.damage:
+            reporter.say(f"{run.metrics}: {metrics.damage}; the run itself does not need it and goes on")
         loop.recorder = Recorder(
             recipe,
             run,
@@ -86,6 +90,18 @@ def lead(
         loop.run()
     state = loop.state
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
+
+
+def _require_best(run: RunFolder, state: TrainState, reporter: Reporter) -> None:
+    """If the best model is lost or damaged, say so, and let the next one that is validated take its place."""
+    if state.best_score is None:
+        return
+    try:
+        verify_folder(run.best)
+    except CorruptFolder as error:
+        run.set_best_aside()
+        state.best_score = state.best_update = None
+        reporter.say(f"{error}; the next validated model becomes the best one")
 
 
 def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:

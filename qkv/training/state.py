@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AllowInfNan, Field, with_config
 
@@ -52,11 +52,18 @@ class TrainState:
     versions do not have it: the decay then runs from the first update, as it did there."""
     saved: Progress = field(default_factory=Progress)
     validated: Progress = field(default_factory=Progress)
+    scored_by: dict[str, Any] | None = None
+    """How the last validation scored (`ValidationConfig.scored_by`), so what `best_score` and `last_scores` can be
+    compared with. Checkpoints of earlier versions do not have it."""
     best_score: Score | None = None
+    best_update: Count | None = None
+    """The update from which best/ was saved."""
     without_improvement: Count = 0
     last_scores: dict[str, Score] = field(default_factory=dict)
     metrics_bytes: Count = 0
     """Length of metrics.jsonl when this state was saved; on resume the file is cut there."""
+    metrics_crc32: Count | None = None
+    """Checksum of metrics.jsonl up to there."""
     finished: bool = False
     data: str = ""
     """Identity of the prepared training data and its tokenizers."""

@@ -23,7 +23,8 @@ from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training import checkpoint, distributed
 from qkv.training.distributed import Team
 from qkv.training.prepare import open_prepared
-from qkv.training.recipe import Recipe
+from qkv.training.recipe import Recipe, TrainingConfig
+from qkv.training.rotation import rotate
 from qkv.training.run_folder import RunFolder
 from qkv.training.session import make_loop
 from qkv.training.trainer import Trainer
@@ -102,8 +103,9 @@ def die_at_every_step(original: str, copies: str, update: int, keep_last: int) -
         pid = os.fork()
         if pid == 0:
             Death(moment).watch()
-            checkpoint.save_checkpoint(run / "checkpoints", loop.learner, loop.state, 1.0)
-            checkpoint.rotate(run / "checkpoints", keep_last, 0, False)
+            checkpoint.save_checkpoint(run / "checkpoints", loop.learner, loop.state)
+            training = TrainingConfig(keep_last=keep_last, keep_best=0)
+            rotate(run / "checkpoints", training, recipe.validation, None)
             folder.save_model(run / "best", saved, {"update": update})
             os._exit(0)
         if os.waitpid(pid, 0)[1] == 0:

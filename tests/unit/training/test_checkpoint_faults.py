@@ -11,7 +11,7 @@ import pytest
 from qkv.errors import CorruptFolder, QkvError
 from qkv.files import new_folder, read_manifest, verify_folder, write_atomic
 from qkv.temporary import OLD, is_unique_name, unique_name
-from qkv.training.checkpoint import best_checkpoints, list_checkpoints, newest_good, rotate
+from qkv.training.checkpoint import list_checkpoints, newest_good
 from qkv.training.run_folder import RunFolder
 from tests.support.forks import Forks
 from tests.support.tiny import assert_same, leftovers, plain, write_recipe
@@ -247,23 +247,3 @@ def test_unreadable_file_counts_as_damaged(run: Path, monkeypatch: pytest.Monkey
     newest, complaints = newest_good(run / "checkpoints")
     assert newest.name == "step-00000004"
     assert "Input/output error" in complaints[0]
-
-
-def test_rotation_keeps_the_last_and_the_best(scratch: Path) -> None:
-    scores = {1: 3.0, 2: 1.0, 3: None, 4: 2.0, 5: 1.0, 6: 5.0, 7: None}
-    for update, score in scores.items():
-        with new_folder(scratch / f"step-{update:08d}", {"score": score}):
-            pass
-
-    def numbers(folders: list[Path]) -> list[int]:
-        return [int(folder.name[5:]) for folder in folders]
-
-    folders = list_checkpoints(scratch)
-    assert numbers(best_checkpoints(folders, higher_is_better=False)) == [2, 5, 4, 1, 6]
-    assert numbers(best_checkpoints(folders, higher_is_better=True)) == [6, 1, 4, 2, 5]
-    rotate(scratch, keep_last=2, keep_best=3, higher_is_better=False)
-    assert numbers(list_checkpoints(scratch)) == [2, 4, 5, 6, 7]
-    rotate(scratch, keep_last=1, keep_best=1, higher_is_better=True)
-    assert numbers(list_checkpoints(scratch)) == [6, 7]
-    rotate(scratch, keep_last=1, keep_best=0, higher_is_better=True)
-    assert numbers(list_checkpoints(scratch)) == [7]
