@@ -18,7 +18,7 @@ def refused(*_: Any, **__: Any) -> Any:
 
 def test_a_run_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "mkdir", refused)
-    with pytest.raises(QkvError, match=r"run: cannot be created \(Read-only file system\); choose a new or empty folder"):
+    with pytest.raises(QkvError, match=r"run: cannot be created \(Read-only file system\); choose a new or empty"):
         RunFolder(tmp_path / "run").create()
 
 
