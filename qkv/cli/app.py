@@ -25,6 +25,7 @@ from qkv.cli import (
     tokenizer,
     train,
     translate,
+    tune,
 )
 from qkv.cli.streams import open_closed_streams
 from qkv.errors import QkvError
@@ -62,6 +63,7 @@ app.command("translate")(translate.translate)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("average")(average.average)
 app.command("attach")(attach.attach)
 app.command("distill")(distill.distill)

@@ -6,9 +6,10 @@ from pathlib import Path
 from qkv.decoding.drafters.other_model import ModelDrafterConfig
 from qkv.decoding.drafting import DRAFTER, require_autoregressive
 from qkv.errors import UsageError
-from qkv.files import new_folder, verify_folder
+from qkv.files import verify_folder
 from qkv.models.folder import load_model
 from qkv.models.locate import locate_model
+from qkv.models.rewrite import changed_copy
 from qkv.outputs import refuse_kept
 
 
@@ -18,22 +19,16 @@ def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
     Whatever was attached before is replaced. Raises UsageError if the two do not go together.
     """
     folder, other = locate_model(model), locate_model(drafter)
-    manifest = verify_folder(folder)
-    if manifest.get("what") != "model":
+    if verify_folder(folder).get("what") != "model":
         raise UsageError(f"{folder}: holds no model that a drafter could be attached to; give the one it was made from")
     saved = load_model(folder)
     require_autoregressive(saved.config)
     ModelDrafterConfig(path=other).build(saved)
-    about = {key: value for key, value in manifest.items() if key not in ("format", "files", "seal")}
     final = out or folder
     if final.exists() and final != folder:
         raise UsageError(f"{final}: exists already; choose another folder")
     if out is not None and out != folder:
         refuse_kept("--out", out)
-    with new_folder(final, about) as temporary:
-        own = [name for name in manifest["files"] if Path(name).parts[0] != DRAFTER]
-        for name in own:
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / name, temporary / name)
+    with changed_copy(folder, final, lambda name: Path(name).parts[0] != DRAFTER) as temporary:
         shutil.copytree(other, temporary / DRAFTER, ignore=lambda at, names: [DRAFTER] if DRAFTER in names else [])
     return final

@@ -13,7 +13,7 @@ from qkv.decoding.drafters import AnyDrafter, drafters
 from qkv.decoding.engines import EngineName
 from qkv.decoding.search import AnySearch, searches
 from qkv.decoding.translator import MAX_SRC_TOKENS, Translator
-from qkv.decoding.usual import usual_search
+from qkv.decoding.usual import usual_settings
 from qkv.errors import UsageError
 
 
@@ -57,25 +57,30 @@ class TranslationConfig(Config):
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
     """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
-    usual = {"search": {"kind": _search_kind(overrides, model)}}
+    usual = {"search": _search_before(overrides, model)}
     return with_overrides(TranslationConfig, usual, overrides, "command line")
 
 
-def _search_kind(overrides: Sequence[str], model: Path | None) -> Any:
-    """What the overrides say, so that their mistakes are found before the model's, or else what the model needs."""
+def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, Any]:
+    """The settings that the overrides change: those of the model, or the defaults if they name a kind of search.
+
+    With a kind named, the model is not read, so that mistakes in the overrides are found before the model's.
+    """
     search = apply_overrides({}, overrides).get("search")
     kind = search.get("kind") if isinstance(search, dict) else search
-    if kind is None:
-        usual = BeamConfig() if model is None else usual_search(model)
-        kind = type(usual).model_fields["kind"].default
-    return kind
+    if kind is not None or model is None:
+        return {"kind": kind or "beam"}
+    given = search if isinstance(search, dict) else {}
+    # The same inside: a length penalty whose kind is named has none of the keys of another kind.
+    named = {key for key, value in given.items() if isinstance(value, dict) and "kind" in value}
+    return {key: value for key, value in usual_settings(model).items() if key not in named}
 
 
 def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
     """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
     if size is None:
         return [*overrides]
-    kind = _search_kind(overrides, model)
+    kind = _search_before(overrides, model)["kind"]
     if kind == "refine":
         raise UsageError(
             f"--beam {size}: a model that writes all at once has no such beam; use search.beam={size} for ctc, "

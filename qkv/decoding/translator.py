@@ -1,5 +1,6 @@
 """Texts in, translations out, in order: a list, or a stream of any length."""
 
+import copy
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -107,6 +108,14 @@ class Translator:
         """What was asked for, or what is usual for the model; with the model's limits where it sets none."""
         search = self._search or usual_search(self.models.config)
         return search.within(self.models.config.length_limit)
+
+    def with_search(self, search: SearchConfig) -> "Translator":
+        """Another one for this search, which shares the models and engines of this one."""
+        other = copy.copy(self)
+        other._search, other._decoders = search, {}
+        for known in ("search", "reading"):
+            other.__dict__.pop(known, None)
+        return other
 
     @property
     def seals(self) -> list[str]:

@@ -1,12 +1,13 @@
-"""Which search a model is decoded by if nobody says: its decoder decides."""
+"""Which search a model is decoded by if nobody says: `qkv tune` or its decoder decides."""
 
 from pathlib import Path
+from typing import Any
 
-from qkv.config import load_config
-from qkv.decoding.beam import BeamConfig
+from qkv.config import Config, load_config, validate
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.refine import RefineConfig
-from qkv.decoding.search import SearchConfig
+from qkv.decoding.search import AnySearch, SearchConfig
+from qkv.errors import UsageError
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.folder import CONFIG, SavedConfig
 from qkv.models.locate import locate_model
@@ -14,20 +15,40 @@ from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 
 
+class Recommended(Config):
+    """The search that a model's folder recommends."""
+
+    search: AnySearch
+
+
 def usual_search(model: Path | str | SavedConfig) -> SearchConfig:
-    """Beam search, or refinement for a model that is not autoregressive; of a folder only the config is read."""
+    """The one that was chosen for the model by `qkv tune`, else beam search, or refinement for a model that is not
+    autoregressive; of a folder only the config is read.
+    """
+    return Recommended.model_validate({"search": usual_settings(model)}).search
+
+
+def usual_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
+    """The same as keys and values; what is not among them has its default."""
     config = model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
-    return BeamConfig() if config.model.decoder.autoregressive else RefineConfig()
+    decoder = config.model.decoder
+    if config.search is None:
+        return {"kind": "beam" if decoder.autoregressive else "refine"}
+    where = CONFIG if isinstance(model, SavedConfig) else str(locate_model(model) / CONFIG)
+    search = validate(Recommended, {"search": config.search}, where).search
+    if problem := search_problem(search, decoder):
+        raise UsageError(f"{where}: search: {problem}")
+    return config.search
 
 
 def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
-    """Why a model with this decoder cannot be decoded so while it is trained; None: it can."""
+    """Why a model with this decoder cannot be decoded so by itself; None: it can."""
     kind = type(search).model_fields["kind"].default
     if decoder.autoregressive == isinstance(search, RefineConfig):
         wanted = "greedy, beam, sample or mbr" if decoder.autoregressive else "refine"
         return f"the kind {kind} is not for model.decoder {decoder.kind}; use {wanted}"
     if isinstance(search, RefineConfig) and search.rescore is not None:
-        return "another model cannot rescore here; leave out rescore"
+        return "no other model can rescore here; leave out rescore"
     return None
 
 

@@ -25,7 +25,8 @@ class Decoding:
     @property
     def settings(self) -> str:
         """As overrides that give the same search again."""
-        return " ".join(f"search.{key}={value}" for key, value in flat(self.search) if value is not None)
+        named = sorted(flat(self.search), key=lambda item: item[0] != "kind")
+        return " ".join(f"search.{key}={value}" for key, value in named if value is not None)
 
     @property
     def remarks(self) -> list[str]:

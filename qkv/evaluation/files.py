@@ -65,9 +65,14 @@ def read_table(path: Path) -> EvaluationSet:
     pairs = list(_columns(path))
     if not pairs:
         raise DataError(f"{path}: is empty; give source, tab, target on every line")
+    return set_of_pairs(str(path), pairs)
+
+
+def set_of_pairs(name: str, pairs: Sequence[tuple[str, str]]) -> EvaluationSet:
+    """Of sources and targets; those of the same source are several right answers to one question."""
     sources, answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
     place = {source: number for number, source in enumerate(sources)}
-    return EvaluationSet(str(path), answers, sources, [place[src] for src, _ in pairs])
+    return EvaluationSet(name, answers, sources, [place[src] for src, _ in pairs])
 
 
 def _columns(path: Path) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,9 @@ class SavedConfig(ExtensibleConfig):
     """The same of one in the middle."""
     length_limit: LengthLimit | None = None
     """The most tokens of an output, fitted to the training data; null: 2 x source + 10."""
+    search: dict[str, Any] | None = None
+    """Settings of the search that `qkv tune` chose on dev data, used where nothing else is asked for; null: the usual
+    ones."""
 
 
 @dataclass(frozen=True)

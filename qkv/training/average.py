@@ -45,9 +45,9 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
 
 
 def _best(run: RunFolder) -> SavedConfig | None:
-    """What is said of the best model of the run, if there is one."""
+    """What is said of the best model of the run, if there is one; not the search, chosen for its weights alone."""
     path = run.best / CONFIG
-    return load_config(SavedConfig, path) if path.exists() else None
+    return load_config(SavedConfig, path).model_copy(update={"search": None}) if path.exists() else None
 
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

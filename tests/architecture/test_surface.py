@@ -104,6 +104,20 @@ VERBS = {
         "--workers",
         "--invalid-utf8",
     ],
+    "tune": [
+        "model",
+        "settings",
+        "--data",
+        "--src",
+        "--ref",
+        "--tsv",
+        "--engine",
+        "--metrics",
+        "--lang",
+        "--max-sources",
+        "--dry-run",
+        "--json",
+    ],
 }
 
 

@@ -20,68 +20,30 @@ from qkv.models.folder import CONFIG, SavedConfig, SavedModel, load_model, save_
 from qkv.training.trainer import Trainer
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
+from tests.support.long_outputs import SOURCES, recipe_of
 from tests.support.speaker import endless
-from tests.support.tiny import as_recipe, assert_same, changed, plain, validations_of, write_recipe
-
-LONG = 24
-"""Tokens of a target; its source has one, so 2 x source + 10 stops it at 14."""
-SOURCES = ("red", "blue", "green", "grey")
+from tests.support.tiny import as_recipe, assert_same, changed, validations_of, write_recipe
 
 
-def write_long(folder: Path) -> Path:
-    """One word each, and what belongs to it: twenty-four words in a row."""
-    folder.mkdir(exist_ok=True)
-    for name, times in (("train", 8), ("dev", 1), ("test", 1)):
-        src = list(SOURCES) * times
-        tgt = [" ".join(f"{word[:2]}{place}" for place in range(LONG)) for word in src]
-        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in src), encoding="utf-8")
-        (folder / f"{name}.tgt").write_text("".join(f"{line}\n" for line in tgt), encoding="utf-8")
-    return folder
+def texts(folder: Path, **settings: Any) -> list[str]:
+    return [found.text for found in Translator(folder, workers=1, **settings).translate(SOURCES)]
 
 
-def recipe_of(data: Path, run: Path, updates: int = 60, **validation: Any) -> dict[str, Any]:
-    return changed(
-        plain(data, run, updates),
-        text={"shared": "whitespace"},
-        batch={"tokens": 400},
-        model={"d_model": 32, "dropout": 0.0},
-        schedule={"peak": 1e-2},
-        training={"save_every": "1e"},
-        validation={"every": f"{updates}u", "metrics": ["exact"], "best": "exact", **validation},
-    )
+def test_validation_reaches_long_references(long_run: Path) -> None:
+    assert [line["exact"] for line in validations_of(long_run)] == [100.0]
 
 
-@pytest.fixture(scope="module")
-def long_data(in_memory: Path) -> Path:
-    return write_long(in_memory / "long")
-
-
-@pytest.fixture(scope="module")
-def run(in_memory: Path, long_data: Path) -> Path:
-    """A model that has learnt all of it."""
-    Trainer(as_recipe(recipe_of(long_data, in_memory / "long-run"))).train()
-    return in_memory / "long-run"
-
-
-def texts(run: Path, **settings: Any) -> list[str]:
-    return [found.text for found in Translator(run, workers=1, **settings).translate(SOURCES)]
-
-
-def test_validation_reaches_long_references(run: Path) -> None:
-    assert [line["exact"] for line in validations_of(run)] == [100.0]
-
-
-def test_translations_reach_long_references(run: Path, long_data: Path) -> None:
+def test_translations_reach_long_references(long_run: Path, long_data: Path) -> None:
     wanted = (long_data / "dev.tgt").read_text(encoding="utf-8").split("\n")[: len(SOURCES)]
     engines: Sequence[EngineName] = ("torch", "ctranslate2")
     for engine in engines:
         for search in (None, GreedyConfig()):
-            assert texts(run, engine=engine, search=search) == wanted
+            assert texts(long_run, engine=engine, search=search) == wanted
 
 
-def test_a_folder_without_a_limit_keeps_the_old_one(run: Path, scratch: Path) -> None:
+def test_a_folder_without_a_limit_keeps_the_old_one(long_run: Path, scratch: Path) -> None:
     """As a version before this one wrote it: the key is not there."""
-    shutil.copytree(run / "best", scratch / "old")
+    shutil.copytree(long_run / "best", scratch / "old")
     (scratch / "old" / MANIFEST).unlink()
     written = (scratch / "old" / CONFIG).read_text(encoding="utf-8")
     before, _, behind = written.partition("length_limit:\n")
@@ -92,17 +54,17 @@ def test_a_folder_without_a_limit_keeps_the_old_one(run: Path, scratch: Path) ->
     assert [(len(one.tokens), one.out_cut) for one in found] == [(14, True)] * len(SOURCES)
 
 
-def test_the_limit_outlives_saving_exporting_and_averaging(run: Path, scratch: Path, forks: Forks) -> None:
-    limit = load_config(SavedConfig, run / "best" / CONFIG).length_limit
-    save_model(scratch / "again", load_model(run / "best"))
+def test_the_limit_outlives_saving_exporting_and_averaging(long_run: Path, scratch: Path, forks: Forks) -> None:
+    limit = load_config(SavedConfig, long_run / "best" / CONFIG).length_limit
+    save_model(scratch / "again", load_model(long_run / "best"))
     for command in (
-        ("export", run, "--to", "ctranslate2", "--out", scratch / "fast"),
-        ("average", run, "--last", "1", "--out", scratch / "mean"),
+        ("export", long_run, "--to", "ctranslate2", "--out", scratch / "fast"),
+        ("average", long_run, "--last", "1", "--out", scratch / "mean"),
     ):
         assert forks.qkv(*command).code == 0
     for folder in ("again", "fast", "mean"):
         assert load_config(SavedConfig, scratch / folder / CONFIG).length_limit == limit
-    assert texts(scratch / "fast") == texts(run)
+    assert texts(scratch / "fast") == texts(long_run)
 
 
 def with_limit(saved: SavedModel, limit: LengthLimit) -> SavedModel:
@@ -159,13 +121,13 @@ def test_a_resumed_run_has_the_same_limit(long_data: Path, scratch: Path) -> Non
     assert folders[0].read_text() == folders[1].read_text()
 
 
-def test_the_search_of_validation(long_data: Path, scratch: Path, run: Path) -> None:
+def test_the_search_of_validation(long_data: Path, scratch: Path, long_run: Path) -> None:
     """One with its own limit cuts, and says so."""
     recipe = as_recipe(recipe_of(long_data, scratch / "run", 2, search={"max_length": 0}))
     Trainer(recipe).train()
     (line,) = validations_of(scratch / "run")
     assert line["cut"] == len(SOURCES)
-    assert validations_of(run)[0]["cut"] == 0
+    assert validations_of(long_run)[0]["cut"] == 0
 
 
 @pytest.mark.parametrize(
@@ -199,10 +161,10 @@ def test_data_check_warns_of_targets_out_of_reach(long_data: Path, scratch: Path
     assert "raise search.max_length" in ended.stdout
 
 
-def test_reports_tell_what_was_cut_and_how(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
+def test_reports_tell_what_was_cut_and_how(long_run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
     files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "exact")
     page = scratch / "report.html"
-    ended = forks.qkv("evaluate", run, "search.max_length=5", *files, "--json", "--html", page)
+    ended = forks.qkv("evaluate", long_run, "search.max_length=5", *files, "--json", "--html", page)
     remark = "4 of 4 outputs were cut at 5 tokens; search.max_length sets another limit"
     assert remark in ended.stderr
     found = json.loads(ended.stdout)
@@ -213,22 +175,22 @@ def test_reports_tell_what_was_cut_and_how(run: Path, long_data: Path, scratch: 
     html = page.read_text(encoding="utf-8")
     assert remark in html
     assert "search.length_penalty.alpha=1.0" in html
-    again = forks.qkv("evaluate", run, *files, "--json")
+    again = forks.qkv("evaluate", long_run, *files, "--json")
     assert json.loads(again.stdout)["decoding"]["outputs_cut"]["count"] == 0
     assert again.stderr == ""
 
 
-def test_a_comparison_tells_settings(run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
+def test_a_comparison_tells_settings(long_run: Path, long_data: Path, scratch: Path, forks: Forks) -> None:
     files = ("--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--metrics", "exact")
     page = scratch / "report.html"
     ended = forks.qkv(
-        "compare", long_data / "dev.tgt", run, "search=greedy", *files, "--html", page, "search.max_length=5"
+        "compare", long_data / "dev.tgt", long_run, "search=greedy", *files, "--html", page, "search.max_length=5"
     )
-    assert f"{run}: 4 of 4 outputs were cut at 5 tokens" in ended.stderr
-    assert f"Search of {run}: search.max_length=5 " in ended.stdout
+    assert f"{long_run}: 4 of 4 outputs were cut at 5 tokens" in ended.stderr
+    assert f"Search of {long_run}: search.kind=greedy " in ended.stdout
     assert "4 of 4 outputs were cut" in page.read_text(encoding="utf-8")
 
 
-def test_translate_names_the_key(run: Path, long_data: Path, forks: Forks) -> None:
-    ended = forks.qkv("translate", run, "search.max_length=5", "--input", long_data / "dev.src")
+def test_translate_names_the_key(long_run: Path, long_data: Path, forks: Forks) -> None:
+    ended = forks.qkv("translate", long_run, "search.max_length=5", "--input", long_data / "dev.src")
     assert "dev.src:1: the output was stopped after 5 tokens; search.max_length sets another limit" in ended.stderr

@@ -1,0 +1,189 @@
+"""Which settings of the search are best for a model: each of a grid is tried on dev data."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from qkv.config import apply_overrides, dump_config, load_config
+from qkv.decoding.output import plain
+from qkv.decoding.search import SearchConfig
+from qkv.decoding.settings import translation_config
+from qkv.decoding.translator import Translator
+from qkv.decoding.usual import search_problem
+from qkv.errors import UsageError
+from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.metric import Metric
+from qkv.models.decoders.base import DecoderConfig
+from qkv.models.folder import CONFIG, SavedConfig
+from qkv.models.locate import locate_model
+from qkv.models.rewrite import changed_copy
+from qkv.progress import Counting
+
+Settings = dict[str, str]
+"""Keys such as search.size, and values as they are written on the command line."""
+
+ALPHA, BLANK = "search.length_penalty.alpha", "search.blank_penalty"
+GRIDS: Mapping[str, list[dict[str, str]]] = {
+    # A beam of one has nothing to choose from, so that a length penalty has no effect.
+    "autoregressive": [{"search.size": "1,"}, {"search.size": "3,5,8", ALPHA: "0,0.5,1,1.5"}],
+    "ctc": [{"search.beam": "1,8", BLANK: "-1,-0.5,0,0.5,1,2"}],
+    "nat": [{"search.length_beam": "1,3,5,9"}],
+    "mask_predict": [{"search.passes": "1,4,10", "search.length_beam": "1,3,5"}],
+    "canvas": [{"search.length_factor": "0.9,1,1.1"}],
+    "dag": [{"search.way": "greedy,lookahead,best"}],
+}
+"""What is tried for each kind of decoder if nothing is said; the quickest first."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the grid, and what came of it."""
+
+    settings: Settings
+    scores: list[float]
+    """In the order of the metrics; the first one decides."""
+    outputs_cut: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All trials."""
+
+    metrics: list[Metric]
+    trials: list[Trial]
+    fixed: Settings
+    """What holds for all of them."""
+
+    @property
+    def best(self) -> Trial:
+        """By the first metric; of equals the first, which is the quickest of the usual grid."""
+        sign = 1 if self.metrics[0].higher_is_better else -1
+        return max(self.trials, key=lambda trial: sign * trial.scores[0])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        names = [metric.name for metric in self.metrics]
+        return {
+            "fixed": self.fixed,
+            "trials": [
+                {
+                    "settings": trial.settings,
+                    "scores": dict(zip(names, trial.scores, strict=True)),
+                    "outputs_cut": trial.outputs_cut,
+                    "seconds": trial.seconds,
+                    "best": trial is self.best,
+                }
+                for trial in self.trials
+            ],
+            "recommended": self.recommended,
+        }
+
+    @property
+    def recommended(self) -> dict[str, Any]:
+        """The settings of the best one, as they are stored with a model."""
+        return _search_keys(self.fixed | self.best.settings)
+
+
+def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[Settings, list[Settings]]:
+    """Of arguments such as `search.size=2,4` or `search.stop=exact`: what is fixed, and the points of the grid.
+
+    Keys with several values make the grid; without any, it is the usual one of the decoder.
+    """
+    kind = "beam" if decoder.autoregressive else "refine"
+    fixed, varied = {"search.kind": kind}, dict[str, str]()
+    for argument in given:
+        key, equals, values = (part.strip() for part in argument.partition("="))
+        key = "search.kind" if key == "search" else key
+        if not equals or not values:
+            raise UsageError(f"{argument}: give a key and values with commas between them, such as search.size=2,4,8")
+        if "," not in values or values[0] in "[{\"'":
+            fixed[key] = values
+        elif key.startswith("search."):
+            varied[key] = values
+        else:
+            raise UsageError(f"{argument}: only keys of search are tuned; give one value, or leave it out")
+    usual = GRIDS.get(decoder.kind, []) if fixed["search.kind"] == kind else []
+    parts = [varied] if varied else [_without(part, fixed) for part in usual]
+    points = [dict(zip(part, point, strict=True)) for part in parts for point in product(*map(_values, part.values()))]
+    return fixed, _distinct(points) or [{}]
+
+
+def _values(text: str) -> list[str]:
+    return [value.strip() for value in text.split(",") if value.strip()]
+
+
+def _without(part: Mapping[str, str], fixed: Settings) -> dict[str, str]:
+    return {key: values for key, values in part.items() if key not in fixed}
+
+
+def _distinct(points: Sequence[Settings]) -> list[Settings]:
+    return [point for place, point in enumerate(points) if point and point not in points[:place]]
+
+
+def spread(test: EvaluationSet, most: int | None) -> EvaluationSet:
+    """`most` of its questions, at even distances."""
+    if most is None or len(test) <= most:
+        return test
+    places = [number * len(test) // most for number in range(most)]
+    sources = None if test.sources is None else [test.sources[place] for place in places]
+    lines = None if test.lines is None else list(range(most))
+    return EvaluationSet(test.name, [test.references[place] for place in places], sources, lines)
+
+
+def tune(
+    translator: Translator,
+    test: EvaluationSet,
+    metrics: Sequence[Metric],
+    fixed: Settings,
+    points: Sequence[Settings],
+    progress: Counting = lambda done, total: None,
+) -> Tuning:
+    """Decode the sources of `test` with the settings of each point, and score the outputs."""
+    if test.sources is None:
+        raise UsageError("a model needs something to translate: give the sources by --src FILE")
+    searches = [_search(fixed | point, translator.models.config.model.decoder) for point in points]
+    # A beam takes about as long as it is wide: the remaining time is told by that.
+    total = sum(search.rows for search in searches) * len(test)
+    trials, before = [], 0
+    for point, search in zip(points, searches, strict=True):
+
+        def tick(done: int, of: int, before: int = before, rows: int = search.rows) -> None:
+            progress(before + done * rows, total)
+
+        began = time.monotonic()
+        found = translator.with_search(search).translate(test.sources, token_scores=False, progress=tick)
+        seconds = time.monotonic() - began
+        texts = [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]
+        scores = [metric.score(texts, test.references) for metric in metrics]
+        trials.append(Trial(point, scores, sum(translation.out_cut for translation in found), seconds))
+        before += search.rows * len(test)
+    return Tuning(list(metrics), trials, fixed)
+
+
+def _search(settings: Settings, decoder: DecoderConfig) -> SearchConfig:
+    search = translation_config(overrides_of(settings)).search
+    if problem := search_problem(search, decoder):
+        raise UsageError(problem)
+    return search
+
+
+def overrides_of(settings: Settings) -> list[str]:
+    return [f"{key}={value}" for key, value in settings.items()]
+
+
+def _search_keys(settings: Settings) -> dict[str, Any]:
+    keys: dict[str, Any] = apply_overrides({}, overrides_of(settings))["search"]
+    return keys
+
+
+def recommend(model: Path, search: Mapping[str, Any]) -> Path:
+    """Store the settings with the model, or with the best one of a run; the folder is whole at every moment."""
+    folder = locate_model(model)
+    config = load_config(SavedConfig, folder / CONFIG).model_copy(update={"search": dict(search)})
+    with changed_copy(folder, folder) as copy:
+        (copy / CONFIG).write_text(dump_config(config), encoding="utf-8")
+    return folder

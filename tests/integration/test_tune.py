@@ -1,0 +1,146 @@
+"""qkv tune: settings that are chosen on dev data, stored with the model, and used where nothing else is asked for."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from qkv.config import load_config
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.refine import RefineConfig
+from qkv.decoding.settings import translation_config
+from qkv.decoding.translator import Translator
+from qkv.decoding.usual import usual_search
+from qkv.evaluation.tune import recommend
+from qkv.files import verify_folder
+from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
+from tests.support.commands import quiet, refused
+from tests.support.exported import decided_model
+from tests.support.forks import Forks
+from tests.support.long_outputs import LONG, SOURCES, recipe_of
+from tests.support.tiny import write_recipe
+
+
+@pytest.fixture
+def run(long_run: Path, scratch: Path) -> Path:
+    """A copy of the run, to be changed."""
+    return Path(shutil.copytree(long_run, scratch / "run"))
+
+
+def settings_of(folder: Path) -> object:
+    return load_config(SavedConfig, folder / CONFIG).search
+
+
+def test_the_best_settings_are_stored_and_used(run: Path, scratch: Path, forks: Forks) -> None:
+    """An output of five tokens is never right, so the other limit wins; the data is the run's own dev."""
+    ended = forks.qkv("tune", run, "search.max_length=5,40", "search.size=2", "--metrics", "exact")
+    assert quiet(ended).splitlines()[1:] == [
+        "search.max_length  exact match  cut  seconds",
+        *[line for line in ended.stdout.splitlines() if line.lstrip().startswith(("5 ", "40 "))],
+    ]
+    best = [line for line in ended.stdout.splitlines() if line.endswith("best")]
+    assert [line.split()[:3] for line in best] == [["40", "100.00", "0"]]
+    assert settings_of(run / "best") == {"kind": "beam", "size": 2, "max_length": 40}
+    verify_folder(run / "best")
+    search = Translator(run).search
+    assert isinstance(search, BeamConfig)
+    assert (search.size, search.max_length, search.max_factor) == (2, 40, None)
+    found = forks.qkv("evaluate", run, "--tsv", write_pairs(scratch), "--metrics", "exact", "--json")
+    assert json.loads(found.stdout)["decoding"]["search"]["size"] == 2
+
+
+def write_pairs(folder: Path) -> Path:
+    pairs = [f"{word}\t{' '.join(f'{word[:2]}{place}' for place in range(LONG))}\n" for word in SOURCES]
+    (folder / "pairs.tsv").write_text("".join(pairs), encoding="utf-8")
+    return folder / "pairs.tsv"
+
+
+def test_a_dry_run_stores_nothing(run: Path, scratch: Path, long_data: Path, forks: Forks) -> None:
+    before = load_config(SavedConfig, run / "best" / CONFIG)
+    recipe = write_recipe(scratch / "recipe.yaml", recipe_of(long_data, scratch / "other"))
+    for data in ("--data", recipe), ("--tsv", write_pairs(scratch)):
+        ended = forks.qkv("tune", run, *data, "--dry-run", "--json", "--metrics", "exact", "--max-sources", "2")
+        found = json.loads(quiet(ended))
+        assert len(found["trials"]) == 13
+        assert found["trials"][0]["settings"] == {"search.size": "1"}
+        assert sum(trial["best"] for trial in found["trials"]) == 1
+        assert "nothing was stored" in ended.stderr
+    assert load_config(SavedConfig, run / "best" / CONFIG) == before
+
+
+def test_what_happens_to_stored_settings(run: Path, scratch: Path, forks: Forks) -> None:
+    """Saving and exporting keeps them; another run of training, and an average of other weights, do not."""
+    chosen = {"kind": "beam", "size": 3, "length_penalty": {"kind": "power", "alpha": 0.5}}
+    recommend(run, chosen)
+    save_model(scratch / "again", load_model(run / "best"))
+    quiet(forks.qkv("export", run, "--to", "ctranslate2", "--out", scratch / "fast"))
+    quiet(forks.qkv("average", run, "--last", "1", "--out", scratch / "mean"))
+    assert [settings_of(scratch / name) for name in ("again", "fast", "mean")] == [chosen, chosen, None]
+    assert Translator(scratch / "fast").search == Translator(run).search
+    assert Translator(load_model(run / "best")).search == Translator(run).search
+
+
+def test_an_export_can_be_tuned(run: Path, scratch: Path, forks: Forks) -> None:
+    quiet(forks.qkv("export", run, "--to", "ctranslate2", "--out", scratch / "fast"))
+    settings = ("search.size=2,3", "--metrics", "exact")
+    quiet(forks.qkv("tune", scratch / "fast", *settings, "--tsv", write_pairs(scratch)))
+    assert settings_of(scratch / "fast") == {"kind": "beam", "size": 2}
+    assert quiet(forks.qkv("translate", scratch / "fast", "--input", write_sources(scratch))).count("\n") == 4
+
+
+def write_sources(folder: Path) -> Path:
+    (folder / "src").write_text("".join(f"{word}\n" for word in SOURCES), encoding="utf-8")
+    return folder / "src"
+
+
+def test_what_is_asked_for_comes_first(run: Path) -> None:
+    recommend(run, {"kind": "beam", "size": 3, "length_penalty": {"kind": "power", "alpha": 0.5}})
+    kept = translation_config(["search.size=4"], run).search
+    assert kept == BeamConfig(size=4, length_penalty={"kind": "power", "alpha": 0.5})
+    other = translation_config(["search.length_penalty.kind=none"], run).search
+    assert other == BeamConfig(size=3, length_penalty={"kind": "none"})
+    assert translation_config(["search=greedy"], run).search.kind == "greedy"
+    assert translation_config(["search.kind=beam"], run).search == BeamConfig()
+
+
+def test_a_model_that_writes_all_at_once(scratch: Path, forks: Forks) -> None:
+    save_model(scratch / "ctc", decided_model(decoder={"kind": "ctc"}))
+    lines = "".join(f"w00{place} w010\tw00{place}\n" for place in range(4))
+    (scratch / "pairs.tsv").write_text(lines, encoding="utf-8")
+    settings = ("search.blank_penalty=-1,0,1", "--tsv", scratch / "pairs.tsv", "--metrics", "chrf", "--engine", "torch")
+    quiet(forks.qkv("tune", scratch / "ctc", *settings))
+    search = usual_search(scratch / "ctc")
+    assert isinstance(search, RefineConfig)
+    stored = settings_of(scratch / "ctc")
+    assert stored == {"kind": "refine", "blank_penalty": search.blank_penalty}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search.size=2,x"], "search.size=x"),
+        (["search.sice=2,3"], "size"),
+        (["batch_tokens=2,3"], "only keys of search are tuned"),
+        (["search.size="], "give a key and values"),
+        (["search.kind=refine"], "is not for model.decoder autoregressive"),
+        (["--data", "recipe.yaml", "--tsv", "pairs.tsv"], "give it alone"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_decoded(
+    arguments: list[str], said: str, long_run: Path, scratch: Path, forks: Forks
+) -> None:
+    write_pairs(scratch)
+    data = [] if "--data" in arguments else ["--tsv", "pairs.tsv"]
+    assert said in refused(forks.qkv("tune", long_run, *arguments, *data, cwd=scratch), 2)
+
+
+def test_no_data_at_all(long_run: Path, forks: Forks) -> None:
+    assert "nothing to compare with" in refused(forks.qkv("tune", long_run / "best"), 2)
+
+
+@pytest.mark.parametrize("search", [{"kind": "refine"}, {"kind": "beam", "size": 0}, {"size": 3}])
+def test_stored_settings_that_cannot_be(search: dict[str, object], run: Path, forks: Forks) -> None:
+    recommend(run, search)
+    ended = forks.qkv("translate", run, "--input", run / CONFIG)
+    assert f"{run / 'best' / CONFIG}: search" in refused(ended, 2)
