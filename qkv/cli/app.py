@@ -19,6 +19,7 @@ from qkv.cli import (
     distill,
     evaluate,
     export,
+    init,
     recipe,
     score,
     show,
@@ -58,6 +59,7 @@ def _options(
         os.environ["QKV_DEBUG"] = "1"
 
 
+app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("score")(score.score)

@@ -2,15 +2,18 @@
 
 import random
 from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def reservoir(texts: Iterable[str], size: int) -> list[str]:
-    """At most `size` of the texts, each equally likely to stay; always the same ones (algorithm R, fixed seed)."""
+def reservoir(items: Iterable[T], size: int) -> list[T]:
+    """At most `size` of the items, each equally likely to stay; always the same ones (algorithm R, fixed seed)."""
     generator = random.Random(0)
-    kept: list[str] = []
-    for seen, text in enumerate(texts):
+    kept: list[T] = []
+    for seen, item in enumerate(items):
         if seen < size:
-            kept.append(text)
+            kept.append(item)
         elif (place := int(generator.random() * (seen + 1))) < size:
-            kept[place] = text
+            kept[place] = item
     return kept

@@ -116,8 +116,9 @@ def _dev_in_train(now: Situation) -> Iterator[str]:
 
 
 def _model_size(now: Situation) -> Iterator[str]:
-    if now.recipe.start_from is None and now.parameters > WEIGHTS_A_TOKEN * now.tokens:
-        fit = fitting_sizes(now.tokens)
+    fit, model = fitting_sizes(now.tokens), now.recipe.model
+    could_be_smaller = model.d_model > fit.d_model or model.encoder_layers + model.decoder_layers > 2 * fit.layers
+    if could_be_smaller and now.recipe.start_from is None and now.parameters > WEIGHTS_A_TOKEN * now.tokens:
         yield (
             f"the model has {now.parameters:,} weights for {now.tokens:,} training tokens, which is too large: try "
             f"model.d_model={fit.d_model} model.d_ff={fit.d_ff} model.num_heads={fit.num_heads} "

@@ -1,4 +1,4 @@
-"""How large a model some amount of data can fill."""
+"""How large a model some amount of data can fill, and how long it learns."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,18 @@ class Sizes(NamedTuple):
     d_ff: int
     num_heads: int
     layers: int
+    rate: float
+    """The highest learning rate."""
+    updates: int
+    """A good length of a run from scratch."""
 
 
 SIZES = (
-    Sizes(0, 64, 256, 4, 2),
-    Sizes(50_000, 128, 512, 4, 2),
-    Sizes(500_000, 128, 512, 4, 4),
-    Sizes(10_000_000, 256, 1024, 4, 6),
-    Sizes(100_000_000, 512, 2048, 8, 6),
+    Sizes(0, 64, 256, 4, 2, 3e-3, 2_000),
+    Sizes(50_000, 128, 512, 4, 2, 2e-3, 2_500),
+    Sizes(500_000, 128, 512, 4, 3, 2e-3, 6_000),
+    Sizes(10_000_000, 256, 1024, 4, 6, 1e-3, 30_000),
+    Sizes(100_000_000, 512, 2048, 8, 6, 7e-4, 100_000),
 )
 """From a few hundred pairs to the paper's base model. Small ones learn sooner, and a CPU is enough for them."""
 

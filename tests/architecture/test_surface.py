@@ -71,6 +71,7 @@ VERBS = {
         "--json",
     ],
     "export": ["model", "--to", "--out", "--quantization"],
+    "init": ["data", "--out"],
     "recipe copy": ["name", "dest"],
     "recipe list": [],
     "recipe show": ["name"],

@@ -47,6 +47,20 @@ def test_train_by_name(forks: Forks, scratch: Path) -> None:
     assert load_config(Recipe, scratch / "runs" / "reverse" / "config.yaml").model == load_recipe("reverse").model
 
 
+def test_init_and_train(forks: Forks, scratch: Path) -> None:
+    (scratch / "pairs.csv").write_text("input,output\n" + "".join(f"w{n} b,B W{n}\n" for n in range(60)))
+    ended = forks.qkv("init", "pairs.csv", cwd=scratch)
+    assert (ended.code, ended.stdout) == (0, "")
+    assert ended.stderr.endswith("qkv train recipe.yaml, and after that: qkv evaluate runs/pairs\n")
+    again = forks.qkv("init", "pairs.csv", cwd=scratch)
+    assert (again.code, again.complaint) == (2, "recipe.yaml: exists already; choose another name with --out")
+    assert forks.qkv("init", "nowhere", "--out", "x.yaml", cwd=scratch).complaint.startswith("nowhere: no such file")
+    trained = forks.qkv("train", "recipe.yaml", "training.stop_after=2u", "schedule.warmup=1", cwd=scratch)
+    assert trained.code == 0, trained.stderr
+    assert "advice:" not in trained.stderr
+    assert (scratch / "runs" / "pairs" / "best").is_dir()
+
+
 @pytest.mark.parametrize("name", ["reverse", "recipes/reverse.yaml"])
 def test_a_file_of_the_same_name_wins(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 """`kind: parquet`: two columns of a table, row by row in bounded memory."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,25 +30,40 @@ class ParquetCorpus(OneFileCorpus):
             yield row, None if src is None or tgt is None else (src, tgt)
 
 
+def string_columns(path: Path) -> list[str]:
+    """The names of the columns that hold text."""
+    with _opened(path) as (table, types):
+        return [field.name for field in table.schema_arrow if _is_text(field.type, types)]
+
+
 def _rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
     """The values of columns `src` and `tgt`; bytes, because Parquet does not check that strings are UTF-8."""
+    row = 0
+    with _opened(path) as (table, types):
+        from pyarrow import large_binary
+
+        _check_columns(table.schema_arrow, path, (src, tgt), types)
+        for batch in table.iter_batches(batch_size=ROWS_AT_A_TIME, columns=sorted({src, tgt}), use_threads=False):
+            values = [batch.column(name).cast(large_binary()).to_pylist() for name in (src, tgt)]
+            for pair in zip(*values, strict=True):
+                row += 1
+                if None in pair:
+                    name = src if pair[0] is None else tgt
+                    raise DataError(f"{path}:{row}: column {name!r} is null in this row; remove or fill the row")
+                yield pair
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The table, and pyarrow's questions about types; what goes wrong inside is said in one sentence."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise UsageError("Parquet files need pyarrow; install it with: pip install 'qkv[parquet]'") from error
-    row = 0
     try:
         with open_file(path) as file, parquet.ParquetFile(file) as table:
-            _check_columns(table.schema_arrow, path, (src, tgt), pyarrow)
-            for batch in table.iter_batches(batch_size=ROWS_AT_A_TIME, columns=sorted({src, tgt}), use_threads=False):
-                values = [batch.column(name).cast(pyarrow.large_binary()).to_pylist() for name in (src, tgt)]
-                for pair in zip(*values, strict=True):
-                    row += 1
-                    if None in pair:
-                        name = src if pair[0] is None else tgt
-                        raise DataError(f"{path}:{row}: column {name!r} is null in this row; remove or fill the row")
-                    yield pair
+            yield table, pyarrow.types
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except pyarrow.ArrowException as error:
@@ -56,16 +72,18 @@ def _rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
         raise DataError(f"{path}: cannot be read ({error.strerror or _first_line(error)})") from error
 
 
-def _check_columns(schema: Any, path: Path, names: tuple[str, str], pyarrow: Any) -> None:
-    types = pyarrow.types
+def _check_columns(schema: Any, path: Path, names: tuple[str, str], types: Any) -> None:
     for name in names:
         if schema.names.count(name) != 1:
             there = ", ".join(repr(column) for column in schema.names) or "none"
             raise DataError(f"{path}: has no single column {name!r}; its columns are {there}")
-        kind = schema.field(name).type
-        value = kind.value_type if types.is_dictionary(kind) else kind
-        if not (types.is_string(value) or types.is_large_string(value)):
-            raise DataError(f"{path}: column {name!r} holds {kind}, not strings; convert it")
+        if not _is_text(schema.field(name).type, types):
+            raise DataError(f"{path}: column {name!r} holds {schema.field(name).type}, not strings; convert it")
+
+
+def _is_text(kind: Any, types: Any) -> bool:
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(value) or types.is_large_string(value))
 
 
 def _first_line(error: BaseException) -> str:
