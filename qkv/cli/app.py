@@ -60,7 +60,7 @@ def _options(
 
 
 app.command("init")(init.init)
-app.command("train")(train.train)
+app.command("train", cls=train.TrainCommand)(train.train)
 app.command("translate")(translate.translate)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)

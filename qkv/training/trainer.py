@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from qkv.config import dump_config, load_config
-from qkv.errors import CorruptFolder, UsageError
+from qkv.config import differing_keys, dump_config, load_config, with_overrides
+from qkv.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import cores
 from qkv.outputs import refuse_inside
+from qkv.text.given import checked_texts, type_name
 from qkv.training.advice import advise
 from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.distributed import Team, local_team, torchrun_team
@@ -20,28 +21,42 @@ from qkv.training.run_folder import RunFolder
 from qkv.training.session import Result, follow, lead
 from qkv.training.signals import catch_stop_signals
 
+LOOP = ("training.", "validation.")
+"""Keys that may change when a run goes on."""
+
 
 class Trainer:
-    """`Trainer(recipe).train()` starts a run, `Trainer.resume(folder).train()` goes on with one."""
+    """`Trainer(recipe).train()` starts a run, `Trainer.resume(folder).train()` goes on with one.
+
+    Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` goes on with that
+    run, and returns its result at once if it is finished: a cell of a notebook can be run again.
+    """
 
     def __init__(self, recipe: Recipe, reporter: Reporter | None = None) -> None:
+        if not isinstance(recipe, Recipe):
+            raise ArgumentError(
+                f"recipe: must be a Recipe, not {type_name(recipe)}; load_config(Recipe, FILE) reads one"
+            )
         self.recipe = _with_resolved_workers(recipe)
         self.reporter = reporter
         self.resuming = False
         self.cluster: Team | None = None
 
     @classmethod
-    def resume(cls, run: Path | str, overrides: Sequence[str] = (), reporter: Reporter | None = None) -> "Trainer":
-        """`overrides` may change keys of `training` and `validation`; all else must stay as it was."""
-        for override in overrides:
-            if not override.startswith(("training.", "validation.")):
+    def resume(
+        cls, run: Path | str | Recipe, overrides: Sequence[str] = (), reporter: Reporter | None = None
+    ) -> "Trainer":
+        """Go on with the run in a folder, or with the run of a recipe, which may have changed since.
+
+        `overrides` and the recipe may change keys of `training` and `validation`; all else must stay as it was.
+        """
+        for override in checked_texts("overrides", overrides):
+            if not override.startswith(LOOP):
                 raise UsageError(f"{override}: only training.* and validation.* can change when resuming")
-        folder = RunFolder(Path(run))
-        if not folder.config.is_file():
-            raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
-        recipe = load_config(Recipe, folder.config, overrides).model_copy(update={"run": Path(run)})
-        trainer = cls(recipe, reporter)
-        trainer.resuming = True
+        if not isinstance(run, Path | str | Recipe):
+            raise ArgumentError(f"run: must be the folder of a run (str or Path) or a Recipe, not {type_name(run)}")
+        trainer = cls(_changed_recipe(run, overrides) if isinstance(run, Recipe) else _saved_recipe(run, overrides))
+        trainer.reporter, trainer.resuming = reporter, True
         return trainer
 
     def train(self) -> Result:
@@ -53,11 +68,9 @@ class Trainer:
             return self._lead_in(run)
 
     def _lead_in(self, run: RunFolder) -> Result:
-        if run.is_used() and not self.resuming:
-            raise UsageError(
-                f"{run.path}: already holds a run; go on with it by --resume {run.path}, or choose another folder "
-                "with run=..."
-            )
+        again = run.is_used() and not self.resuming
+        if again:
+            self._take_up(run)
         if self.resuming:
             run.adopt()
         else:
@@ -67,9 +80,23 @@ class Trainer:
         reporter = self.reporter or default_reporter()
         try:
             with run.locked():
+                if again:
+                    reporter.say(f"{run.path}: holds a run of this recipe; to train anew, choose another run=...")
                 return self._train_in(run, reporter)
         finally:
             reporter.close()
+
+    def _take_up(self, run: RunFolder) -> None:
+        """Go on with the run of the same recipe that the folder holds; raises UsageError if it is another one."""
+        other = "choose another folder with run=..."
+        if not (run.config.is_file() and list_checkpoints(run.checkpoints)):
+            raise UsageError(f"{run.path}: already holds a model; {other}")
+        if differ := _differing(load_config(Recipe, run.config), self.recipe):
+            raise UsageError(
+                f"{run.path}: already holds a run with another {', '.join(differ)}; {other}, or go on with it: "
+                f"qkv train --resume {run.path}, in Python Trainer.resume"
+            )
+        self.resuming = True
 
     def _train_in(self, run: RunFolder, reporter: Reporter) -> Result:
         run.clean()
@@ -132,3 +159,28 @@ def _with_resolved_workers(recipe: Recipe) -> Recipe:
     if recipe.training.workers != "auto":
         return recipe
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"workers": cores()})})
+
+
+def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe that the run in a folder was begun with, some keys changed."""
+    config = RunFolder(Path(run)).config
+    if not config.is_file():
+        raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
+    return load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)})
+
+
+def _changed_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """The recipe with the overrides; raises UsageError if the run in its folder cannot go on with it."""
+    changed = with_overrides(Recipe, recipe.model_dump(mode="json"), overrides, "recipe") if overrides else recipe
+    saved = _saved_recipe(recipe.run)
+    if fixed := [key for key in _differing(saved, _with_resolved_workers(changed)) if not key.startswith(LOOP)]:
+        raise UsageError(
+            f"{recipe.run}: was begun with another {', '.join(fixed)}; only training.* and validation.* can change "
+            "when resuming, so choose another folder with run=..."
+        )
+    return changed
+
+
+def _differing(some: Recipe, other: Recipe) -> list[str]:
+    """Keys that decide a run; not the name of its folder."""
+    return [key for key in differing_keys(some, other) if key != "run"]

@@ -124,14 +124,6 @@ def test_second_command_is_refused(data: Path, scratch: Path, forks: Forks) -> N
     first.wait()
 
 
-def test_a_folder_that_holds_a_run(finished: Path, data: Path, scratch: Path, forks: Forks) -> None:
-    before = (finished / "metrics.jsonl").read_bytes()
-    ended = forks.qkv("train", write_recipe(scratch / "recipe.yaml", plain(data, finished)))
-    assert ended.code == 2
-    assert f"already holds a run; go on with it by --resume {finished}" in ended.complaint
-    assert (finished / "metrics.jsonl").read_bytes() == before
-
-
 def test_resume_of_what_is_no_run(scratch: Path, forks: Forks) -> None:
     for folder in (scratch, scratch / "nowhere"):
         ended = forks.qkv("train", "--resume", folder)
@@ -159,7 +151,7 @@ def test_an_earlier_start_without_a_checkpoint_leaves_nothing(data: Path, scratc
     for folder in run.checkpoints.iterdir():
         folder.rename(scratch / folder.name)
     # A model is never overwritten, even if its checkpoints are gone.
-    with pytest.raises(UsageError, match="already holds a run"):
+    with pytest.raises(UsageError, match="already holds a model"):
         Trainer(as_recipe(recipe), SilentReporter()).train()
     run.best.rename(scratch / "best")
     write_pairs(scratch, "other", 30, 5)

@@ -1,0 +1,136 @@
+"""A recipe that is trained again: the same one goes on or is finished, another one is refused, nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qkv.errors import ArgumentError, UsageError
+from qkv.training.progress import SilentReporter
+from qkv.training.recipe import Recipe
+from qkv.training.trainer import Trainer
+from tests.support.forks import Forks
+from tests.support.tiny import as_recipe, assert_same, changed, plain, write_recipe
+
+
+class Listener(SilentReporter):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, in_memory: Path) -> Path:
+    run = in_memory / "trained-once"
+    Trainer(as_recipe(plain(data, run)), SilentReporter()).train()
+    return run
+
+
+def half(data: Path, run: Path) -> None:
+    """A run of 12 updates that was stopped after 8."""
+    Trainer(as_recipe(plain(data, run, 8)), SilentReporter()).train()
+    Path(run / "config.yaml").write_text(Path(run / "config.yaml").read_text().replace("8u", "12u"))
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (run / "metrics.jsonl", *sorted((run / "best").glob("*.*")))}
+
+
+def test_a_cell_that_is_run_again_has_the_same_result(data: Path, finished: Path) -> None:
+    before, listener = content(finished), Listener()
+    result = Trainer(as_recipe(plain(data, finished)), listener).train()
+    assert (result.finished, result.updates, result.run) == (True, 12, finished)
+    assert result.scores
+    assert content(finished) == before
+    assert f"{finished}: holds a run of this recipe; to train anew, choose another run=..." in listener.said
+    assert any("the run is finished" in sentence for sentence in listener.said)
+
+
+def test_a_run_that_was_stopped_goes_on(data: Path, scratch: Path, finished: Path) -> None:
+    half(data, scratch / "run")
+    assert Trainer(as_recipe(plain(data, scratch / "run")), SilentReporter()).train().updates == 12
+    assert_same(scratch / "run", finished)
+
+
+def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> None:
+    before = content(finished)
+    other = changed(plain(data, finished), model={"d_model": 32}, training={"stop_after": "20u"})
+    with pytest.raises(UsageError) as caught:
+        Trainer(as_recipe(other), SilentReporter()).train()
+    assert str(caught.value) == (
+        f"{finished}: already holds a run with another model.d_model, training.stop_after; choose another folder with "
+        f"run=..., or go on with it: qkv train --resume {finished}, in Python Trainer.resume"
+    )
+    assert content(finished) == before
+
+
+def test_resume_takes_a_recipe(data: Path, scratch: Path, finished: Path) -> None:
+    run = scratch / "run"
+    Trainer(as_recipe(plain(data, run, 8)), SilentReporter()).train()
+    assert Trainer.resume(as_recipe(plain(data, run, 12)), reporter=SilentReporter()).train().updates == 12
+    assert_same(run, finished)
+    more = Trainer.resume(as_recipe(plain(data, run, 12)), ["training.stop_after=13u"], SilentReporter())
+    assert more.train().updates == 13
+
+
+def test_resume_refuses_a_recipe_with_another_model(data: Path, finished: Path) -> None:
+    with pytest.raises(UsageError, match=r"was begun with another seed, model\.d_model; only training"):
+        Trainer.resume(as_recipe(changed(plain(data, finished) | {"seed": 2}, model={"d_model": 32})))
+
+
+def test_resume_of_a_recipe_that_was_never_trained(data: Path, scratch: Path) -> None:
+    with pytest.raises(UsageError, match="holds no run"):
+        Trainer.resume(as_recipe(plain(data, scratch / "run")))
+
+
+@pytest.mark.parametrize("wrong", [None, "recipe.yaml", {"seed": 1}, Recipe], ids=str)
+def test_a_trainer_takes_a_recipe(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="recipe: must be a Recipe, not"):
+        Trainer(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"run"], ids=str)
+def test_resume_takes_a_folder_or_a_recipe(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="run: must be the folder of a run"):
+        Trainer.resume(wrong)
+
+
+def test_overrides_are_a_list(finished: Path) -> None:
+    with pytest.raises(ArgumentError, match="overrides: must be a list of texts, not one text"):
+        Trainer.resume(finished, "training.stop_after=3u")
+
+
+def test_the_command_understands_a_recipe_beside_resume(
+    data: Path, scratch: Path, finished: Path, forks: Forks
+) -> None:
+    recipe = write_recipe(scratch / "recipe.yaml", plain(data, finished))
+    for words in (
+        [recipe],
+        [recipe, "--resume"],
+        ["--resume", recipe],
+        ["--resume", finished, recipe],
+        [recipe, "--resume", finished],
+        [f"--resume={finished}"],
+        ["training.keep_last=2", "--resume", finished],
+        [recipe, "--resume", "training.keep_last=2"],
+        [recipe, "training.keep_last=2", "--resume"],
+    ):
+        ended = forks.qkv("train", *words)
+        assert ended.code == 0, (words, ended.stderr)
+        assert f"finished after update 12; the best model is in {finished / 'best'}" in ended.stderr
+
+
+def test_the_command_says_what_to_type(data: Path, scratch: Path, finished: Path, forks: Forks) -> None:
+    recipe = write_recipe(scratch / "recipe.yaml", changed(plain(data, finished), model={"d_model": 32}))
+    for words, sentence in (
+        (["--resume"], "give one run to go on with (qkv train --resume RUN) or its recipe"),
+        ([recipe, "--resume"], f"{finished}: was begun with another model.d_model; only training.* and validation.*"),
+        ([recipe], f"{finished}: already holds a run with another model.d_model"),
+        (["--resume", scratch / "a", scratch / "b"], "give one run to go on with"),
+        (["--resume", scratch / "no.yaml"], f"{scratch / 'no.yaml'}: no such file"),
+    ):
+        ended = forks.qkv("train", *words)
+        assert ended.code == 2
+        assert ended.complaint.startswith(sentence)
