@@ -128,7 +128,7 @@ def test_the_command_says_what_to_type(data: Path, scratch: Path, finished: Path
         (["--resume"], "give one run to go on with (qkv train --resume RUN) or its recipe"),
         ([recipe, "--resume"], f"{finished}: was begun with another model.d_model; only training.* and validation.*"),
         ([recipe], f"{finished}: already holds a run with another model.d_model"),
-        (["--resume", scratch / "a", scratch / "b"], "give one run to go on with"),
+        (["--resume", scratch / "a", finished], "give one run to go on with"),
         (["--resume", scratch / "no.yaml"], f"{scratch / 'no.yaml'}: no such file"),
     ):
         ended = forks.qkv("train", *words)
