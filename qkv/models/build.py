@@ -50,7 +50,7 @@ def _build_encoder(config: ModelConfig, positions: Positions, wiring: Wiring) ->
         return made
 
     place = Place(config.encoder_layers, config.decoder_layers, in_decoder=False)
-    layers = [layer(depth) for depth in range(_distinct(config, config.encoder_layers))]
+    layers = [layer(depth) for depth in range(config.distinct(config.encoder_layers))]
     final = config.residual.build_final(config.d_model)
     walk = config.stack.build(config.encoder_layers, config.d_model, positions)
     return Encoder(layers, config.encoder_layers, final, walk, wiring)
@@ -65,7 +65,7 @@ def _build_decoder(config: ModelConfig, positions: Positions, wiring: Wiring) ->
         return made
 
     place = Place(config.encoder_layers, config.decoder_layers, in_decoder=True)
-    layers = [layer(depth) for depth in range(_distinct(config, config.decoder_layers))]
+    layers = [layer(depth) for depth in range(config.distinct(config.decoder_layers))]
     final = config.residual.build_final(config.d_model)
     walk = config.stack.build(config.decoder_layers, config.d_model, positions)
     return Decoder(layers, config.decoder_layers, final, walk, wiring)
@@ -76,11 +76,6 @@ def _build_wiring(config: ModelConfig) -> Wiring:
         return config.residual.build_final(config.d_model)
 
     return config.wiring.build(config.encoder_layers, config.decoder_layers, config.d_model, norm)
-
-
-def _distinct(config: ModelConfig, num_layers: int) -> int:
-    """How many layers with weights of their own a stack has."""
-    return 1 if config.share_layers or config.stack.shared else num_layers
 
 
 def _attention(config: ModelConfig, kind: AttentionConfig, positions: Positions | None, depth: int) -> Attention:

@@ -32,15 +32,15 @@ class ModelConfig(Config):
 
     preset: Literal["tiny", "small", "base", "big"] | None = None
     """Sizes and dropout to start from; any key given beside it wins. base and big are the paper's."""
-    d_model: int = Field(default=512, ge=1)
+    d_model: int = Field(default=512, ge=1, le=1 << 20)
     """Width of the residual stream."""
-    d_ff: int = Field(default=2048, ge=1)
+    d_ff: int = Field(default=2048, ge=1, le=1 << 24)
     """Inner width of the feed-forward network."""
-    num_heads: int = Field(default=8, ge=1)
+    num_heads: int = Field(default=8, ge=1, le=1 << 20)
     """Attention heads; must divide d_model."""
-    encoder_layers: int = Field(default=6, ge=1)
+    encoder_layers: int = Field(default=6, ge=1, le=10_000)
     """Depth of the encoder."""
-    decoder_layers: int = Field(default=6, ge=1)
+    decoder_layers: int = Field(default=6, ge=1, le=10_000)
     """Depth of the decoder."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """On each sublayer's output and on the embeddings with their positions, as in the paper."""
@@ -80,6 +80,15 @@ class ModelConfig(Config):
     """Which states of the encoder the layers of the decoder attend to."""
     draft: AnyDraftHead | None = None
     """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
+
+    def distinct(self, num_layers: int) -> int:
+        """How many layers with weights of their own a stack of `num_layers` has."""
+        return 1 if self.share_layers or self.stack.shared else num_layers
+
+    @property
+    def own_layers(self) -> int:
+        """How many layers with weights of their own encoder and decoder have."""
+        return self.distinct(self.encoder_layers) + self.distinct(self.decoder_layers)
 
     @model_validator(mode="before")
     @classmethod
@@ -165,6 +174,6 @@ class ModelConfig(Config):
         own = {"encoder": self.encoder_layers, "decoder": self.decoder_layers, "cross": self.decoder_layers}
         for side, layers in own.items():
             attention: AttentionConfig = getattr(self, f"{side}_attention")
-            if problem := attention.problem(self.num_heads, 1 if self.share_layers or self.stack.shared else layers):
+            if problem := attention.problem(self.num_heads, self.distinct(layers)):
                 raise ValueError(f"{side}_attention: {problem}")
         return self

@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
+
 from qkv.config import ExtensibleConfig, dump_config, load_config
 from qkv.data.length_limit import LengthLimit
 from qkv.errors import CorruptFolder
 from qkv.files import new_folder, read_manifest, verify_folder
+from qkv.kernels.available import available_memory
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.models.global_tokens import find_global_tokens
 from qkv.models.locate import locate_model
 from qkv.models.seq2seq import Seq2Seq
-from qkv.models.tensor_header import require_memory
-from qkv.models.weights import load_weights, named_weights, read_weights, write_tensors
+from qkv.models.tensor_header import read_header, require_memory
+from qkv.models.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
 from qkv.text import TextConfig, TokenizerPair
 
 WEIGHTS = "model.safetensors"
@@ -74,9 +77,26 @@ def load_model(folder: Path | str) -> SavedModel:
     verify_folder(folder)
     config = load_config(SavedConfig, folder / CONFIG)
     tokenizers = config.text.load(folder / TOKENIZER)
+    require_fit(config.model, tokenizers, folder / WEIGHTS)
     model = new_model(config.model, tokenizers)
     load_weights(model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
     return SavedModel(model.eval(), tokenizers, config)
+
+
+def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
+    """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
+    shapes = {name: entry["shape"] for name, entry in read_header(weights).items()}
+    if config.own_layers > len(shapes):
+        raise CorruptFolder(
+            f"{weights}: has {len(shapes):,} tensors, too few for the {config.own_layers:,} layers of its config; the "
+            "weights belong to another model"
+        )
+    with torch.device("meta"):
+        model = new_model(config, tokenizers)
+    require_shapes(model, shapes, weights)
+    tables, available = sum(buffer.nbytes for buffer in model.buffers()), available_memory()
+    if available is not None and tables > available:
+        raise CorruptFolder(f"{weights}: the tables of its config take {tables / 2**30:,.1f} GiB; lower its sizes")
 
 
 def new_model(config: ModelConfig, tokenizers: TokenizerPair) -> Seq2Seq:

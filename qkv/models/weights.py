@@ -51,18 +51,24 @@ def tensor_names(path: Path) -> list[str]:
         raise CorruptFolder(f"{path}: is not a readable safetensors file ({error}); use another copy") from error
 
 
+def require_shapes(model: nn.Module, shapes: Mapping[str, list[int]], where: Path) -> None:
+    """Every parameter of the model, and nothing else, must be in the file `where`, in its shape."""
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != shapes.keys():
+        wrong = sorted(parameters.keys() ^ shapes.keys())
+        raise CorruptFolder(f"{where}: does not fit the model of its config; first differing parameter: {wrong[0]}")
+    for name, parameter in parameters.items():
+        if shapes[name] != list(parameter.shape):
+            both = f"{shapes[name]}, not {list(parameter.shape)}"
+            raise CorruptFolder(f"{where}: {name} has shape {both}; the weights belong to another model")
+
+
 @torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
     """Copy `tensors` into the model; every name and shape must fit and every number be finite."""
-    parameters = dict(model.named_parameters())
-    if parameters.keys() != tensors.keys():
-        wrong = sorted(parameters.keys() ^ tensors.keys())
-        raise CorruptFolder(f"{where}: does not fit the model of its config; first differing parameter: {wrong[0]}")
-    for name, parameter in parameters.items():
+    require_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, where)
+    for name, parameter in model.named_parameters():
         tensor = tensors[name]
-        if tensor.shape != parameter.shape:
-            shapes = f"{list(tensor.shape)}, not {list(parameter.shape)}"
-            raise CorruptFolder(f"{where}: {name} has shape {shapes}; the weights belong to another model")
         if not bool(torch.isfinite(tensor).all()):
             raise CorruptFolder(f"{where}: {name} holds numbers that are not finite; use an earlier checkpoint")
         parameter.copy_(tensor)

@@ -11,7 +11,7 @@ from qkv.data.frequencies import tgt_frequencies
 from qkv.data.stream import BatchStream
 from qkv.errors import CorruptFolder, QkvError
 from qkv.files import verify_folder
-from qkv.models.folder import new_model
+from qkv.models.folder import WEIGHTS, new_model, require_fit
 from qkv.objectives.build import build_objective
 from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.training.checkpoint import Learner, load_checkpoint
@@ -117,6 +117,8 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
 def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:
     """The same in every worker: model, optimiser and position, fresh or from the checkpoint."""
     set_threads(recipe.training.threads, team.world)
+    if checkpoint is not None:
+        require_fit(recipe.model, prepared.tokenizers, checkpoint / WEIGHTS)
     seed_for(recipe.seed, "weights")
     model = new_model(recipe.model, prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:

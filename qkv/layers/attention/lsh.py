@@ -31,11 +31,11 @@ class LshConfig(AttentionConfig):
     takes_bias: ClassVar[bool] = False
 
     kind: Literal["lsh"] = "lsh"
-    rounds: int = Field(default=4, ge=1)
+    rounds: int = Field(default=4, ge=1, le=1024)
     """How often all is hashed, sorted and attended to; more find more of what full attention would see."""
-    test_rounds: int | None = Field(default=None, ge=1)
+    test_rounds: int | None = Field(default=None, ge=1, le=1024)
     """The same when the model is used, not trained. Default: rounds."""
-    buckets: int | None = Field(default=None, ge=2)
+    buckets: int | None = Field(default=None, ge=2, le=1 << 20)
     """Buckets of a hash, an even number. Default: about two a chunk, so their number grows with the length."""
     chunk: int = Field(default=64, ge=1)
     """Positions that are attended to together; each chunk also looks at the one before it."""

@@ -16,7 +16,7 @@ class LearnedConfig(PositionsConfig):
     """One learned vector a position; longer input is refused."""
 
     kind: Literal["learned"] = "learned"
-    max_length: int = Field(default=1024, ge=1)
+    max_length: int = Field(default=1024, ge=1, le=1 << 30)
     """Number of positions, END included."""
 
     @property

@@ -18,7 +18,7 @@ class ShawConfig(PositionsConfig):
     sees = "distances"
     on_logits = True
     kind: Literal["shaw"] = "shaw"
-    reach: int = Field(default=16, ge=0)
+    reach: int = Field(default=16, ge=0, le=1 << 20)
     """Distances beyond this one count as this one (k of the paper)."""
 
     def build(self, d_model: int, num_heads: int, causal: bool) -> "ShawStack":

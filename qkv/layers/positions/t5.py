@@ -18,9 +18,9 @@ class T5Config(PositionsConfig):
     sees = "distances"
     on_logits = True
     kind: Literal["t5"] = "t5"
-    buckets: int = Field(default=32, ge=4, multiple_of=4)
+    buckets: int = Field(default=32, ge=4, le=1 << 20, multiple_of=4)
     """How many biases a head has; the encoder's are half for keys before and half for keys behind."""
-    longest: int = Field(default=128, ge=2)
+    longest: int = Field(default=128, ge=2, le=1 << 20)
     """All distances from here on share the last bucket."""
 
     @model_validator(mode="after")

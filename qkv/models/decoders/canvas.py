@@ -15,9 +15,9 @@ class CanvasConfig(DecoderConfig):
     """All tokens at once on a canvas of ceil(`factor` x source tokens) + `extra` positions; the output ends at END."""
 
     kind: Literal["canvas"] = "canvas"
-    factor: float = Field(default=1.5, gt=0)
+    factor: float = Field(default=1.5, gt=0, le=100)
     """Positions for each source token, END counted. A target that is too long is cut, counted."""
-    extra: int = Field(default=5, ge=0)
+    extra: int = Field(default=5, ge=0, le=100_000)
     """Positions besides."""
     tail: float = Field(default=0.1, ge=0, le=1)
     """How much each END behind the first one counts in the loss."""

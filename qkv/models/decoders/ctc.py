@@ -15,7 +15,7 @@ class CtcConfig(DecoderConfig):
     """One pass over an upsampled source; equal neighbours and blanks collapse, so no length need be known."""
 
     kind: Literal["ctc"] = "ctc"
-    upsample: float = Field(default=2.0, ge=1)
+    upsample: float = Field(default=2.0, ge=1, le=100)
     """Positions of the canvas for each source token, END counted. A target that does not fit is left out, counted."""
 
     @property

@@ -24,7 +24,7 @@ class DagConfig(DecoderConfig):
     """One pass gives every vertex of a graph its token and its links to later ones; an output is a way through it."""
 
     kind: Literal["dag"] = "dag"
-    factor: float = Field(default=4.0, ge=1)
+    factor: float = Field(default=4.0, ge=1, le=100)
     """Vertices for each source token, END counted. A target that is too long is left out, counted."""
     inputs: Inputs = "copy"
     """What the decoder reads: source embeddings, copied evenly, or learned queries."""

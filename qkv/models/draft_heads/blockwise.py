@@ -17,7 +17,7 @@ class BlockwiseConfig(DraftHeadConfig):
     """A feed-forward network for each of the tokens that follow the next one."""
 
     kind: Literal["blockwise"] = "blockwise"
-    heads: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1, le=100)
     """How many tokens are guessed."""
     d_ff: int | None = Field(default=None, ge=1)
     """Inner width of each network; null: that of the model."""

@@ -22,9 +22,9 @@ class SourceConfig(DraftHeadConfig):
     """A few layers on the upsampled memory, one pass a sentence: equal neighbours and blanks collapse to the draft."""
 
     kind: Literal["source"] = "source"
-    layers: int = Field(default=1, ge=0)
+    layers: int = Field(default=1, ge=0, le=100)
     """Self-attention layers of its own."""
-    upsample: int = Field(default=2, ge=1)
+    upsample: int = Field(default=2, ge=1, le=100)
     """Positions for each source token, END counted; a target that does not fit is left out of training, counted."""
     d_ff: int | None = Field(default=None, ge=1)
     """Inner width of its feed-forward networks; null: that of the model."""

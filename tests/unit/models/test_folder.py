@@ -10,8 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from qkv.config.yaml import read_yaml
 from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.files import MANIFEST, seal, verify_folder
+from qkv.models.build import build_model
 from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text import TextConfig, TokenizerPair
@@ -273,7 +275,7 @@ def test_a_missing_or_unknown_parameter_is_named(folder: Path, name: str, tensor
 def test_weights_that_are_no_safetensors_file(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"not weights")
     reseal(folder)
-    with pytest.raises(CorruptFolder, match=r"model.safetensors: is not a readable safetensors file"):
+    with pytest.raises(CorruptFolder, match=r"model.safetensors: is not a safetensors file"):
         load_model(folder)
 
 
@@ -313,3 +315,56 @@ def test_learned_positions_learn_only_where_they_are_used() -> None:
         gradient = embedder.positions.weight.grad
         assert bool(gradient[:used].any(dim=1).all())
         assert not gradient[used:].any()
+
+
+def with_config(folder: Path, **changes: object) -> None:
+    """Change keys of the model in config.yaml, and seal the folder again as an attacker would."""
+    config: dict[str, Any] = read_yaml(folder / CONFIG).data
+    config["model"] |= changes
+    (folder / CONFIG).write_text(json.dumps(config))
+    (folder / MANIFEST).unlink()
+    seal(folder, {"what": "model"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"d_model": 4_000_000}, "d_model: must be at most"),
+        ({"d_model": 1 << 19, "d_ff": 1 << 23}, "has shape .* the weights belong to another model"),
+        ({"d_ff": 1 << 24}, "has shape .* the weights belong to another model"),
+        ({"encoder_layers": 1_000_000}, "encoder_layers: must be at most"),
+        ({"encoder_layers": 10_000, "decoder_layers": 10_000}, "too few for the 20,000 layers of its config"),
+        ({"positions": {"kind": "learned", "max_length": 10**12}}, "max_length: must be at most"),
+        ({"positions": {"kind": "learned", "max_length": 1 << 30}}, "first differing parameter"),
+        ({"positions": {"kind": "t5", "longest": 10**12}}, "longest: must be at most"),
+        ({"draft": {"kind": "source", "layers": 100}}, "first differing parameter"),
+        ({"num_heads": 10**9}, "num_heads: must be at most"),
+    ],
+    ids=str,
+)
+def test_absurd_sizes_are_refused_before_anything_is_allocated(
+    changes: dict[str, Any], words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By comparison with the shapes of the tensors, which cost nothing to read."""
+    made: list[str] = []
+
+    def build(*given: Any) -> Seq2Seq:
+        made.append(str(torch.empty(0).device))
+        return build_model(*given)
+
+    monkeypatch.setattr("qkv.models.folder.build_model", build)
+    with_config(folder, **changes)
+    with pytest.raises(QkvError, match=words):
+        load_model(folder)
+    assert set(made) <= {"meta"}, "a model of that size was made in memory"
+
+
+def test_the_tables_of_a_shared_stack_count(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are no weights, so no tensor in the file says how large they are."""
+    save_model(tmp_path / "deep", saved(stack="universal"))
+    with_config(tmp_path / "deep", encoder_layers=9999)
+    load_model(tmp_path / "deep")
+    monkeypatch.setattr("qkv.models.folder.available_memory", lambda: 100_000)
+    monkeypatch.setattr("qkv.models.folder.require_memory", lambda path: None)
+    with pytest.raises(CorruptFolder, match="tables of its config"):
+        load_model(tmp_path / "deep")
