@@ -9,13 +9,32 @@ from qkv.progress import clock
 from qkv.training.state import TrainState
 
 
+WINDOW = 50
+"""About so many updates are in a moving mean."""
+
+
+class MovingMean:
+    """sum / weight over the last updates, the older ones counted less and less; the first one alone is its own mean."""
+
+    def __init__(self) -> None:
+        self._sum = self._weight = 0.0
+
+    def add(self, total: float, weight: float) -> float:
+        """The mean with one more update, whose sum is `total`."""
+        self._sum += total - self._sum / WINDOW
+        self._weight += weight - self._weight / WINDOW
+        return self._sum / self._weight
+
+
 @dataclass(frozen=True)
 class UpdateInfo:
     """One update, for the display."""
 
     state: TrainState
     loss: float
+    """Mean of a target token over the last updates: a single one says little."""
     tokens_per_second: float
+    """Over the last updates."""
     learning_rate: float
     fraction: float
     """How much of the run is done."""

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import torch
 
@@ -16,7 +16,7 @@ from qkv.text import TokenizerPair
 from qkv.training.checkpoint import Learner, save_checkpoint
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
-from qkv.training.progress import Reporter, UpdateInfo
+from qkv.training.progress import MovingMean, Reporter, UpdateInfo
 from qkv.training.recipe import Recipe
 from qkv.training.rotation import rotate
 from qkv.training.run_folder import MetricsLog, RunFolder
@@ -61,8 +61,9 @@ class Recorder:
     stop: StopRequest
     saved_config: SavedConfig
     """What is saved with the best model."""
-    speed: float = 0.0
-    """Tokens a second, smoothed for the display."""
+    loss: MovingMean = field(default_factory=MovingMean)
+    speed: MovingMean = field(default_factory=MovingMean)
+    """For the display; metrics.jsonl has the numbers of each update."""
 
     def updated(self, state: TrainState, record: UpdateRecord) -> None:
         """After an update that was applied."""
@@ -80,8 +81,8 @@ class Recorder:
         if progress.updates % EVENTS_EVERY == 0:
             self.events.write("train", values, progress.updates)
         seconds_left = 60 * progress.minutes * (1 - record.done) / max(record.done, 1e-9)
-        self.speed += (values["tokens_per_second"] - self.speed) * (0.05 if self.speed else 1.0)
-        self.reporter.update(UpdateInfo(state, values["nll"], self.speed, record.rate, record.done, seconds_left))
+        loss, speed = self.loss.add(record.sums.nll, weight), self.speed.add(weight, record.seconds)
+        self.reporter.update(UpdateInfo(state, loss, speed, record.rate, record.done, seconds_left))
 
     def not_finite(self, state: TrainState, batches: list[Batch], sources: list[str]) -> None:
         """After an update that was not applied: say what was wrong and where. `sources` are the texts of the pairs."""
