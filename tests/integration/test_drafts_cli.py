@@ -71,7 +71,7 @@ def test_wrong_use_is_told_in_one_sentence(model: Path, drafter: Path, lines: Pa
     assert "autoregressive" in complaint("attach", model, model)
     assert "give --draft jacobi" in complaint("show", "drafts", model, "aa")
     for draft in ("jacobi", "own", drafter):
-        assert "draft.block: must be at least 1" in complaint("translate", model, "--draft", draft, "draft.block=0")
+        assert "draft.block=0: must be at least 1" in complaint("translate", model, "--draft", draft, "draft.block=0")
     assert "--beam 5: the search kind greedy" in complaint("translate", model, "--draft", "jacobi", "--beam", "5")
     assert "is no folder" in complaint("translate", model, "--draft", "")
 
