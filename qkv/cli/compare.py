@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Language, Metrics, Pairs, References, Report, Source
+from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Report
+from qkv.cli.test_data import Data, Language, Metrics, Pairs, References, Source, Split
 
 
 def compare(
@@ -16,9 +17,11 @@ def compare(
             "then settings for the models, such as search.size=10."
         ),
     ],
+    data: Data = None,
     src: Source = None,
     ref: References = None,
     tsv: Pairs = None,
+    split: Split = None,
     engine: Engine = "auto",
     beam: Beam = None,
     metrics: Metrics = None,
@@ -27,15 +30,17 @@ def compare(
     examples: Examples = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Which system is better, and is it chance? Scores side by side, with two tests of significance."""
+    """Which system is better, and is it chance? Scores side by side, with two tests of significance.
+
+    Without data, runs are compared on the test data of the first one, or on its dev data if it has no test data.
+    """
     import json
 
-    from qkv.cli.evaluate import choose, refuse_without_model
     from qkv.cli.tables import print_tables
+    from qkv.cli.test_data import choose, given_test_set, own_test, refuse_without_model
     from qkv.errors import UsageError
     from qkv.evaluation.as_json import comparison_dict
     from qkv.evaluation.compare import compare_outputs
-    from qkv.evaluation.files import read_evaluation_set
     from qkv.evaluation.report import comparison_report
     from qkv.evaluation.systems import outputs_of
     from qkv.evaluation.tables import comparison_tables
@@ -49,8 +54,8 @@ def compare(
         raise UsageError("give two different systems or more, each once: qkv compare BASELINE OTHER ...")
     if not any(path.is_dir() for path in paths):
         refuse_without_model(dict.fromkeys(overrides, True) | {"--engine": engine != "auto", "--beam": beam})
-    require_writable({"--html": html}, [*paths, src, *(ref or []), tsv])
-    test = read_evaluation_set(ref or [], src, tsv)
+    test = given_test_set(ref, src, tsv, data, split) or own_test(paths, split)
+    require_writable({"--html": html}, [*paths, *test.files])
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)
     try:

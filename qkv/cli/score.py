@@ -1,10 +1,12 @@
 """qkv score"""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from qkv.cli.test_data import Data
 from qkv.cli.translate import Invalid
 
 PAIRS_AT_ONCE = 1024
@@ -12,8 +14,9 @@ PAIRS_AT_ONCE = 1024
 
 def score(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
-    src: Annotated[Path, typer.Option(help="The sources, one a line.")],
-    tgt: Annotated[Path, typer.Option(help="The targets, one a line.")],
+    src: Annotated[Path | None, typer.Option(help="The sources, one a line.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="The targets, one a line.")] = None,
+    data: Data = None,
     voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Give a JSON object for each pair, with every token.")
@@ -24,14 +27,12 @@ def score(
     import json
     import math
 
-    from qkv.data.texts import paired, read_texts, survey
     from qkv.decoding.batching import in_chunks
     from qkv.decoding.translator import Translator
     from qkv.progress import default_reporter
 
+    pairs, total = _pairs(src, tgt, data, invalid_utf8)
     translator = Translator([model, *(voters or [])], "torch")
-    total = survey(src).lines
-    pairs = paired(read_texts(src, invalid_utf8), read_texts(tgt, invalid_utf8), (src, tgt))
     reporter = default_reporter(quiet=2.0)
     counting = reporter.counting("Scoring")
     done, tokens, log_prob = 0, 0, 0.0
@@ -52,3 +53,19 @@ def score(
     if tokens:
         perplexity = math.exp(min(-log_prob / tokens, 700.0))
         typer.echo(f"{done:,} pairs, {tokens:,} tokens with END: perplexity {perplexity:.4f} a token", err=True)
+
+
+def _pairs(
+    src: Path | None, tgt: Path | None, data: str | None, invalid: Literal["error", "replace"]
+) -> tuple[Iterator[tuple[str, str]], int | None]:
+    """The pairs, and how many they are if that is quickly found out."""
+    from qkv.data.lines import ReadCounts
+    from qkv.data.readers.named import corpus_of
+    from qkv.data.texts import paired, read_texts, survey
+    from qkv.errors import UsageError
+
+    if data is not None and src is None and tgt is None:
+        return ((pair.src, pair.tgt) for pair in corpus_of(data).read(Path("."), invalid, ReadCounts())), None
+    if data is not None or src is None or tgt is None:
+        raise UsageError("say what to score: --src FILE and --tgt FILE, or both sides by --data FILE alone")
+    return paired(read_texts(src, invalid), read_texts(tgt, invalid), (src, tgt)), survey(src).lines

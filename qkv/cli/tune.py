@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qkv.cli.evaluate import AsJson, Engine, Language, Metrics, Pairs, References, Source
+from qkv.cli.evaluate import AsJson, Engine
+from qkv.cli.test_data import Language, Metrics, Pairs, References, Source
 
 if TYPE_CHECKING:
     from qkv.evaluation.files import EvaluationSet
@@ -24,7 +25,14 @@ def tune(
         list[str] | None,
         typer.Argument(help="What to try, such as search.size=2,4,8; one value holds for all. Default: a usual grid."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="A recipe: its dev data. Of a run, its own is the default.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pairs as training reads them (.tsv, .csv, .jsonl, .parquet), or a recipe: its dev data. "
+            "Of a run, its own is the default.",
+        ),
+    ] = None,
     src: Source = None,
     ref: References = None,
     tsv: Pairs = None,
@@ -40,8 +48,8 @@ def tune(
     """Choose the settings of the search on dev data, and store them with the model, which then uses them by default."""
     import json
 
-    from qkv.cli.evaluate import choose
     from qkv.cli.tables import print_tables
+    from qkv.cli.test_data import choose
     from qkv.config import load_config
     from qkv.decoding.settings import translation_config
     from qkv.evaluation.tune import grid_of, overrides_of, recommend, spread, tune
@@ -73,12 +81,13 @@ def tune(
 
 
 def _dev_set(
-    model: Path, data: Path | None, src: Path | None, ref: list[Path], tsv: Path | None, reporter: "Reporter"
+    model: Path, data: str | None, src: Path | None, ref: list[Path], tsv: Path | None, reporter: "Reporter"
 ) -> "EvaluationSet":
     """What was given; else the dev data of a recipe, or of the run that the model belongs to."""
     from itertools import chain
 
     from qkv.data.parts import data_parts
+    from qkv.data.readers.named import names_corpus
     from qkv.data.store import PairStore
     from qkv.errors import UsageError
     from qkv.evaluation.files import read_evaluation_set, set_of_pairs
@@ -86,7 +95,9 @@ def _dev_set(
     from qkv.training.run_folder import RunFolder
 
     if data is not None and (src or ref or tsv):
-        raise UsageError("--data names a recipe with dev data: give it alone, or give --tsv, or --src and --ref")
+        raise UsageError("--data names pairs, or a recipe with dev data: give it alone, or give --src and --ref")
+    if data is not None and names_corpus(data):
+        return read_evaluation_set([], None, None, data)
     if data is not None:
         parts = data_parts(load_recipe(data).data, reporter.counting("Reading"))
         if "dev" not in parts:

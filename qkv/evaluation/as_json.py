@@ -28,6 +28,10 @@ def evaluation_dict(found: Evaluation) -> dict[str, Any]:
                 "high": part.group.high,
                 "outputs": len(part.group.members),
                 "scores": {score.metric.name: value for score, value in zip(found.scores, part.values, strict=True)},
+                "intervals": {
+                    score.metric.name: _interval(interval)
+                    for score, interval in zip(found.scores, part.intervals, strict=True)
+                },
             }
             for part in found.by_length
         ],
@@ -61,7 +65,11 @@ def comparison_dict(found: Comparison) -> dict[str, Any]:
                 "high": group.high,
                 "outputs": len(group.members),
                 "scores": {
-                    metric.name: {name: values[place] for name, values in scores.items()}
+                    metric.name: {name: own.values[place] for name, own in scores.items()}
+                    for place, metric in enumerate(found.metrics)
+                },
+                "intervals": {
+                    metric.name: {name: _interval(own.intervals[place]) for name, own in scores.items()}
                     for place, metric in enumerate(found.metrics)
                 },
             }

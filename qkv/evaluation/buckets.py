@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qkv.evaluation.metric import References
+from qkv.evaluation.resampling import Interval, intervals
 from qkv.evaluation.sacre import Bleu
 
 MOST_GROUPS = 6
@@ -54,6 +56,13 @@ def length_unit(texts: Sequence[str]) -> LengthUnit:
     return LengthUnit("words", lambda text: len(text.split()))
 
 
+class F1:
+    """The harmonic mean of precision and recall: 2 · matched / (in outputs + in references)."""
+
+    def from_total(self, total: NDArray[np.float64]) -> float:
+        return float(200.0 * total[0] / max(total[1] + total[2], 1))
+
+
 @dataclass(frozen=True)
 class WordGroup:
     """Words that training saw about equally often, and how well the outputs have them."""
@@ -63,6 +72,7 @@ class WordGroup:
     matched: int
     in_outputs: int
     in_references: int
+    f1_interval: Interval
 
     @property
     def label(self) -> str:
@@ -80,8 +90,7 @@ class WordGroup:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall: 2 · matched / (in outputs + in references)."""
-        return 200.0 * self.matched / max(self.in_outputs + self.in_references, 1)
+        return F1().from_total(np.asarray([self.matched, self.in_outputs, self.in_references], dtype=np.float64))
 
 
 def training_frequencies(texts: Iterable[str]) -> Counter[str]:
@@ -96,18 +105,21 @@ def word_groups(outputs: Sequence[str], references: References, frequencies: Cou
     A word is matched as often as it is in both the output and the reference, wherever it stands.
     """
     words = Bleu().words
-    sums = [Counter[str]() for _ in FREQUENCIES]
-    for output, answers in zip(outputs, references, strict=True):
+    rows = np.zeros((len(FREQUENCIES), len(outputs), 3))  # matched, in the output, in the reference
+    for number, (output, answers) in enumerate(zip(outputs, references, strict=True)):
         mine, theirs = Counter(words(output)), [Counter(words(answer)) for answer in answers]
         best = max(range(len(theirs)), key=[(mine & other).total() for other in theirs].__getitem__)
-        for kind, found in (("matched", mine & theirs[best]), ("outputs", mine), ("references", theirs[best])):
+        for kind, found in enumerate((mine & theirs[best], mine, theirs[best])):
             for word, times in found.items():
-                sums[_place(frequencies[word])][kind] += times
-    return [
-        WordGroup(low, high, group["matched"], group["outputs"], group["references"])
-        for (low, high), group in zip(FREQUENCIES, sums, strict=True)
-        if group.total()
-    ]
+                rows[_place(frequencies[word]), number, kind] += times
+    there = [place for place in range(len(FREQUENCIES)) if rows[place].any()]
+    found_intervals = intervals([F1()] * len(there), [rows[place] for place in there]) if there else []
+    groups = []
+    for place, interval in zip(there, found_intervals, strict=True):
+        matched, in_outputs, in_references = rows[place].sum(axis=0).astype(int).tolist()
+        low, high = FREQUENCIES[place]
+        groups.append(WordGroup(low, high, matched, in_outputs, in_references, interval))
+    return groups
 
 
 def _place(frequency: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from qkv.errors import UsageError
 from qkv.evaluation.buckets import LengthGroup
 from qkv.evaluation.decoding import Decoding
-from qkv.evaluation.evaluate import count, each_score, group_scores, groups_of, ranking_metric
+from qkv.evaluation.evaluate import ScoredGroup, count, each_score, groups_of, ranking_metric, scored_group
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
@@ -38,7 +38,8 @@ class Comparison:
     scores: dict[str, list[SystemScore]]
     """For each system, its scores in the order of the metrics."""
     unit: str
-    by_length: list[tuple[LengthGroup, dict[str, list[float]]]]
+    by_length: list[tuple[LengthGroup, dict[str, ScoredGroup]]]
+    """For each group, the scores of each system."""
     ranked_by: Metric
     each: dict[str, list[float]]
     """For each system, the score of every single output by `ranked_by`."""
@@ -57,9 +58,9 @@ class Comparison:
 
     @property
     def largest_difference_first(self) -> list[int]:
-        """Questions by how far apart the systems are; equals stay in order."""
+        """Questions whose answers are not equally good, by how far apart the systems are; equals stay in order."""
         spread = [max(scores) - min(scores) for scores in zip(*self.each.values(), strict=True)]
-        return sorted(range(len(spread)), key=lambda place: -spread[place])
+        return sorted((place for place, size in enumerate(spread) if size), key=lambda place: -spread[place])
 
 
 def verdict(metric: Metric, score: SystemScore) -> str:
@@ -107,7 +108,7 @@ def compare_outputs(
         signatures={metric.title: metric.signature(test.references) for metric in metrics},
         scores=scores,
         unit=unit,
-        by_length=[(group, {name: group_scores(metrics, rows[name], group) for name in names}) for group in groups],
+        by_length=[(group, {name: scored_group(metrics, rows[name], group) for name in names}) for group in groups],
         ranked_by=ranked_by,
         each={
             name: each_score(ranked_by, metrics, rows[name], outputs, test.references)

@@ -8,11 +8,11 @@ import numpy as np
 
 from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
 from qkv.evaluation.decoding import Decoding
-from qkv.evaluation.error_rates import EditRate, WholeOutputs
+from qkv.evaluation.error_rates import EditRate, WholeOutputs, comparable
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Counts, Metric, References
 from qkv.evaluation.metrics import METRICS
-from qkv.evaluation.remarks import remarks_on
+from qkv.evaluation.remarks import remarks_on, remarks_on_metrics
 from qkv.evaluation.resampling import Interval, intervals
 from qkv.progress import Counting, Reporter, SilentReporter
 
@@ -36,6 +36,7 @@ class ScoredGroup:
 
     group: LengthGroup
     values: list[float]
+    intervals: list[Interval]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,16 @@ class Evaluation:
         return {score.metric.title: score.signature for score in self.scores}
 
     @property
+    def faulty(self) -> list[int]:
+        """Outputs that are not perfect, from the worst to the best."""
+        return [place for place in self.worst_first if not self._is_perfect(place)]
+
+    def _is_perfect(self, place: int) -> bool:
+        best = 100.0 if self.ranked_by.higher_is_better else 0.0
+        answers = map(comparable, self.test.references[place])
+        return self.each[place] == best or comparable(self.outputs[place]) in answers
+
+    @property
     def worst_first(self) -> list[int]:
         """Outputs from the worst to the best; equals stay in order."""
         sign = 1 if self.ranked_by.higher_is_better else -1
@@ -88,21 +99,26 @@ def evaluate_outputs(
     rows = [count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title}")) for metric in metrics]
     found = intervals(metrics, rows, reporter.counting("Resampling"))
     totals = [counts.sum(axis=0) for counts in rows]
+    values = [metric.from_total(total) for metric, total in zip(metrics, totals, strict=True)]
     unit, groups = groups_of(test)
     ranked_by = ranking_metric(metrics)
     return Evaluation(
         test=test,
         outputs=list(outputs),
         scores=[
-            Score(metric, metric.from_total(total), interval, metric.detail(total), metric.signature(test.references))
-            for metric, total, interval in zip(metrics, totals, found, strict=True)
+            Score(metric, value, interval, metric.detail(total), metric.signature(test.references))
+            for metric, value, total, interval in zip(metrics, values, totals, found, strict=True)
         ],
         unit=unit,
-        by_length=[ScoredGroup(group, group_scores(metrics, rows, group)) for group in groups],
+        by_length=[scored_group(metrics, rows, group) for group in groups],
         by_frequency=[] if frequencies is None else word_groups(outputs, test.references, frequencies),
         ranked_by=ranked_by,
         each=each_score(ranked_by, metrics, rows, outputs, test.references),
-        remarks=[*([] if decoding is None else decoding.remarks), *remarks_on(outputs)],
+        remarks=[
+            *([] if decoding is None else decoding.remarks),
+            *remarks_on(outputs),
+            *remarks_on_metrics(metrics, values, test.references),
+        ],
         decoding=decoding,
     )
 
@@ -125,8 +141,11 @@ def groups_of(test: EvaluationSet) -> tuple[str, list[LengthGroup]]:
     return f"{unit.name} in the {side}", length_groups([unit.count(text) for text in texts])
 
 
-def group_scores(metrics: Sequence[Metric], rows: Sequence[Counts], group: LengthGroup) -> list[float]:
-    return [metric.from_total(counts[group.members].sum(axis=0)) for metric, counts in zip(metrics, rows, strict=True)]
+def scored_group(metrics: Sequence[Metric], rows: Sequence[Counts], group: LengthGroup) -> ScoredGroup:
+    """The scores of the outputs in a group, from their rows of counts."""
+    own = [counts[group.members] for counts in rows]
+    values = [metric.from_total(counts.sum(axis=0)) for metric, counts in zip(metrics, own, strict=True)]
+    return ScoredGroup(group, values, intervals(metrics, own))
 
 
 def ranking_metric(metrics: Sequence[Metric]) -> Metric:

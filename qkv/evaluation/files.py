@@ -1,10 +1,13 @@
-"""A test set in files: sources, right answers, outputs; one text a line, and line n belongs to line n."""
+"""A test set: sources, right answers and outputs, from what training reads and from files with one text a line."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from qkv.data.lines import ReadCounts, byte_lines, decode
+from qkv.data.lines import Policy, ReadCounts
+from qkv.data.readers import CorpusConfig, TsvCorpus
+from qkv.data.readers.named import corpus_of, names_corpus
+from qkv.data.texts import read_texts
 from qkv.errors import DataError, UsageError
 from qkv.evaluation.metrics import group_by_source
 
@@ -18,31 +21,20 @@ class EvaluationSet:
     references: list[list[str]]
     sources: list[str] | None = None
     lines: list[int] | None = None
-    """For a table: which of the distinct sources each of its lines is about."""
+    """Where pairs with the same source are one question: which of the distinct sources each pair is about."""
+    files: tuple[Path, ...] = ()
+    """What was read."""
 
     def __len__(self) -> int:
         return len(self.references)
 
-    def usual_metrics(self, language: str | None) -> list[str]:
-        """What is measured when nobody says: error rates for a table, as of letter-to-sound; else translation."""
-        if self.lines is not None:
-            return ["g2p_wer", "per"]
-        return ["bleu", "chrf", "ter", *(["bleu_tok_lc"] if language else [])]
-
 
 def read_lines(path: Path) -> list[str]:
     """The texts of a file, which must have at least one."""
-    texts = list(_texts(path))
+    texts = list(read_texts(path))
     if not texts:
         raise DataError(f"{path}: is empty; give a file with one text a line")
     return texts
-
-
-def _texts(path: Path) -> Iterator[str]:
-    for line, raw in enumerate(byte_lines(path), start=1):
-        text = decode(raw, path, line, "error", ReadCounts(), "give a text file, one text a line")
-        assert text is not None
-        yield text
 
 
 def read_parallel(references: Sequence[Path], source: Path | None = None) -> EvaluationSet:
@@ -57,45 +49,53 @@ def read_parallel(references: Sequence[Path], source: Path | None = None) -> Eva
     if source is not None and sources is not None:
         _require_same(source, sources, references[0], len(columns[0]))
     answers = [[text for text in row if text.strip()] or [row[0]] for row in zip(*columns, strict=True)]
-    return EvaluationSet(str(references[0]), answers, sources)
+    files = (*references, *([] if source is None else [source]))
+    return EvaluationSet(str(references[0]), answers, sources, files=files)
+
+
+def read_corpus(corpus: CorpusConfig, root: Path = Path("."), invalid: Policy = "error") -> EvaluationSet:
+    """The pairs of a corpus, whatever its kind."""
+    files = tuple(root / path for path in corpus.files().values())
+    name = " and ".join(map(str, files))
+    pairs = [(pair.src, pair.tgt) for pair in corpus.read(root, invalid, ReadCounts())]
+    if not corpus.groups_answers:
+        return EvaluationSet(name, [[tgt] for _, tgt in pairs], [src for src, _ in pairs], files=files)
+    return replace(set_of_pairs(name, pairs), files=files)
+
+
+def set_of_pairs(name: str, pairs: Iterable[tuple[str, str]]) -> EvaluationSet:
+    """Each source once with all of its right answers; an empty line between pairs is nothing to ask."""
+    kept = [(src, tgt) for src, tgt in pairs if src.strip() or tgt.strip()]
+    if not kept:
+        raise DataError(f"{name}: holds only empty pairs; give a file with at least one")
+    sources, answers = group_by_source([src for src, _ in kept], [tgt for _, tgt in kept])
+    place = {source: number for number, source in enumerate(sources)}
+    return EvaluationSet(name, answers, sources, [place[src] for src, _ in kept])
 
 
 def read_table(path: Path) -> EvaluationSet:
-    """Lines of source, tab, target; lines with the same source are several right answers to one question."""
-    pairs = list(_columns(path))
-    if not pairs:
-        raise DataError(f"{path}: is empty; give source, tab, target on every line")
-    return set_of_pairs(str(path), pairs)
+    """Lines of source, tab, target, whatever the file is called."""
+    return read_corpus(TsvCorpus(path=path))
 
 
-def set_of_pairs(name: str, pairs: Sequence[tuple[str, str]]) -> EvaluationSet:
-    """Of sources and targets; those of the same source are several right answers to one question."""
-    sources, answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
-    place = {source: number for number, source in enumerate(sources)}
-    return EvaluationSet(name, answers, sources, [place[src] for src, _ in pairs])
-
-
-def _columns(path: Path) -> Iterator[tuple[str, str]]:
-    for line, text in enumerate(_texts(path), start=1):
-        columns = text.split("\t")
-        if len(columns) < 2:
-            raise DataError(f"{path}:{line}: has no tab; give source, tab, target on every line")
-        yield columns[0], columns[1]
-
-
-def read_evaluation_set(references: Sequence[Path], source: Path | None, table: Path | None) -> EvaluationSet:
-    """From `--ref` (and `--src`) or from `--tsv`."""
-    if table is not None and (references or source is not None):
-        raise UsageError("--tsv holds both sides: give it alone, or give --ref and --src")
+def read_evaluation_set(
+    references: Sequence[Path], source: Path | None, table: Path | None, data: str | None = None
+) -> EvaluationSet:
+    """From `--ref` (and `--src`), from `--tsv`, or from `--data`."""
+    ways = [table is not None, data is not None, bool(references) or source is not None]
+    if sum(ways) > 1:
+        raise UsageError("--data and --tsv hold both sides: give one of them alone, or give --ref and --src")
+    if data is not None:
+        return read_corpus(corpus_of(data))
     if table is not None:
         return read_table(table)
     if not references:
-        raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --tsv FILE")
+        raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --data FILE")
     return read_parallel(references, source)
 
 
 def read_outputs(path: Path, test: EvaluationSet) -> list[str]:
-    """A line for each question; for a table, a line for each of its lines will do as well."""
+    """A line for each question; where pairs were grouped by source, a line for each of the pairs will do as well."""
     outputs = read_lines(path)
     if test.lines is None or len(outputs) == len(test):
         _require_same(path, outputs, test.name, len(test))
@@ -113,9 +113,18 @@ def read_outputs(path: Path, test: EvaluationSet) -> list[str]:
     return [chosen[question][1] for question in range(len(test))]
 
 
-def training_targets(path: Path, test: EvaluationSet) -> Iterator[str]:
-    """Texts to count words in: the second column where the test set is a table, else whole lines."""
-    return _texts(path) if test.lines is None else (target for _, target in _columns(path))
+def training_targets(given: str, test: EvaluationSet) -> Iterator[str]:
+    """Texts to count words in: the targets of a corpus, or the lines of a text file.
+
+    A file whose name does not say what it is holds pairs with a tab if the test set is a table.
+    """
+    if names_corpus(given):
+        corpus = corpus_of(given)
+    elif test.lines is not None:
+        corpus = TsvCorpus(path=Path(given))
+    else:
+        return read_texts(Path(given))
+    return (pair.tgt for pair in corpus.read(Path("."), "error", ReadCounts()))
 
 
 def _require_same(path: Path, texts: Sequence[str], other: Path | str, wanted: int) -> None:

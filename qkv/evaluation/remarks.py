@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 
+from qkv.evaluation.metric import Metric, References
+from qkv.evaluation.sacre import Bleu
+
 SUSPICIOUS = 0.2
 """The share of outputs from which on a habit is no accident."""
+NOTHING = 0.005
+"""A score below it is shown as 0.00."""
 
 
 def remarks_on(outputs: Sequence[str]) -> list[str]:
@@ -20,3 +25,17 @@ def remarks_on(outputs: Sequence[str]) -> list[str]:
     if pieces > SUSPICIOUS * len(outputs):
         found.append(f"{pieces:,} {total} hold marks of subwords (@@ or ▁); join the pieces to words before scoring")
     return found
+
+
+def remarks_on_metrics(metrics: Sequence[Metric], scores: Sequence[float], references: References) -> list[str]:
+    """Where a metric cannot say anything about such references."""
+    answers = [answer for row in references for answer in row]
+    one_word = sum(len(answer.split()) <= 1 for answer in answers)
+    if 2 * one_word <= len(answers):
+        return []
+    return [
+        f"{metric.title} is 0 since it counts sequences of up to four words, and {one_word:,} of {len(answers):,} "
+        "references have not even two; --metrics exact,cer fits them"
+        for metric, score in zip(metrics, scores, strict=True)
+        if isinstance(metric, Bleu) and score < NOTHING
+    ]

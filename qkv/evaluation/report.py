@@ -1,13 +1,14 @@
 """A report as one HTML file that needs nothing else: tables, plots, outputs beside references."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qkv.evaluation.charts import BarChart, bar_chart
+from qkv.evaluation.charts import BarChart
 from qkv.evaluation.compare import Comparison
 from qkv.evaluation.differences import Piece, mark
 from qkv.evaluation.error_rates import comparable, edit_distance
 from qkv.evaluation.evaluate import Evaluation
+from qkv.evaluation.plots import charts_of, comparison_plots, evaluation_plots
 from qkv.evaluation.resampling import RESAMPLES, SEED
 from qkv.evaluation.tables import Table, comparison_tables, evaluation_tables
 
@@ -40,44 +41,73 @@ class Section:
 
     title: str
     examples: list[Example]
+    instead: str = ""
+    """What to say where there are none."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Everything about one test set."""
+
+    title: str
+    remarks: list[str]
+    tables: list[Table]
+    charts: list[BarChart]
+    signatures: dict[str, str]
+    sections: list[Section]
+    ranked_by: str
 
 
 def evaluation_report(found: Evaluation, title: str, examples: int = EXAMPLES) -> str:
     """The worst and the best outputs, after the tables and plots."""
-    order = found.worst_first
-    systems, each = {"output": found.outputs}, {found.ranked_by.title: found.each}
-    named = [("Worst outputs", order[:examples]), ("Best outputs", order[::-1][:examples])]
-    charts = [
-        bar_chart(
-            f"{score.metric.title} by {found.unit}",
-            [(part.group.label, f"n={len(part.group.members)}") for part in found.by_length],
-            [score.metric.title],
-            [[part.values[place]] for part in found.by_length],
+    return evaluation_reports({"": found}, title, examples)
+
+
+def evaluation_reports(found: Mapping[str, Evaluation], title: str, examples: int = EXAMPLES) -> str:
+    """The same for several test sets, by name, on one page; plots of the same metric have the same scale."""
+    plots = {name: evaluation_plots(one) for name, one in found.items()}
+    charts = charts_of(list(plots.values()))
+    parts = [
+        Part(
+            title=name,
+            remarks=one.remarks,
+            tables=evaluation_tables(one, name),
+            charts=own,
+            signatures=one.signatures | one.settings,
+            sections=_evaluation_sections(one, examples),
+            ranked_by=one.ranked_by.title,
         )
-        for place, score in enumerate(found.scores)
+        for (name, one), own in zip(found.items(), charts, strict=True)
     ]
-    if found.by_frequency:
-        groups = [(group.label, f"n={group.in_references}") for group in found.by_frequency]
-        values = [[group.f1] for group in found.by_frequency]
-        charts.append(bar_chart("F1 of words by times seen in training", groups, ["F1"], values))
-    sections = [Section(name, [_example(found, systems, each, place) for place in places]) for name, places in named]
-    return _render(found, title, evaluation_tables(found), charts, sections, found.remarks)
+    return _render(title, parts)
+
+
+def _evaluation_sections(found: Evaluation, examples: int) -> list[Section]:
+    systems, each = {"output": found.outputs}, {found.ranked_by.title: found.each}
+    best = found.worst_first[::-1]
+    return [
+        Section(name, [_example(found, systems, each, place) for place in places[:examples]], instead)
+        for name, places, instead in (
+            ("Worst outputs", found.faulty, "Every output is perfect."),
+            ("Best outputs", best, ""),
+        )
+    ]
 
 
 def comparison_report(found: Comparison, title: str, examples: int = EXAMPLES) -> str:
     """The outputs that differ most, side by side, after the tables and plots."""
-    charts = [
-        bar_chart(
-            f"{metric.title} by {found.unit}",
-            [(group.label, f"n={len(group.members)}") for group, _ in found.by_length],
-            list(found.systems),
-            [[values[place] for values in scores.values()] for _, scores in found.by_length],
-        )
-        for place, metric in enumerate(found.metrics)
-    ]
     places = found.largest_difference_first[:examples]
-    section = Section("Largest differences", [_example(found, found.systems, found.each, place) for place in places])
-    return _render(found, title, comparison_tables(found), charts, [section], found.remarks)
+    shown = [_example(found, found.systems, found.each, place) for place in places]
+    part = Part(
+        title="",
+        remarks=found.remarks,
+        tables=comparison_tables(found),
+        charts=charts_of([comparison_plots(found)])[0],
+        signatures=found.signatures | found.settings,
+        sections=[Section("Largest differences", shown, "The outputs of all systems are equally good.")],
+        ranked_by=found.ranked_by.title,
+    )
+    return _render(title, [part])
 
 
 def _example(
@@ -103,26 +133,11 @@ def _closest(output: str, answers: Sequence[str]) -> str:
     return min(answers, key=lambda answer: edit_distance(words, comparable(answer).split()))
 
 
-def _render(
-    found: Evaluation | Comparison,
-    title: str,
-    tables: list[Table],
-    charts: list[BarChart],
-    sections: list[Section],
-    remarks: list[str],
-) -> str:
+def _render(title: str, parts: list[Part]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Outputs, sources and file names are anybody's text: everything is escaped.
     environment = Environment(loader=PackageLoader("qkv.evaluation"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html").render(
-        title=title,
-        tables=tables,
-        charts=charts,
-        sections=sections,
-        remarks=remarks,
-        signatures=found.signatures | found.settings,
-        ranked_by=found.ranked_by.title,
-        resamples=f"{RESAMPLES:,}",
-        seed=SEED,
+        title=title, parts=parts, resamples=f"{RESAMPLES:,}", seed=SEED
     )

@@ -7,6 +7,7 @@ metrics; and it calls two equal systems different (p = 0.001), which here are eq
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,13 @@ class PairedTest:
         return max(self.bootstrap, self.randomization) < level
 
 
-def intervals(metrics: Sequence[Metric], rows: Sequence[Counts], progress: Counting = silent) -> list[Interval]:
+class FromTotal(Protocol):
+    """What makes a score of summed rows: a metric, or a part of one."""
+
+    def from_total(self, total: NDArray[np.float64]) -> float: ...
+
+
+def intervals(metrics: Sequence[FromTotal], rows: Sequence[Counts], progress: Counting = silent) -> list[Interval]:
     """The bootstrap interval of each metric; `rows` holds the counts for each of them."""
     scores = _resampled(metrics, rows, progress)
     return [_interval(scores[:, index]) for index in range(len(metrics))]
@@ -100,7 +107,7 @@ def _interval(scores: NDArray[np.float64]) -> Interval:
     return Interval(float(ordered.mean()), float(ordered[edge]), float(ordered[-edge - 1]))
 
 
-def _resampled(metrics: Sequence[Metric], rows: Sequence[Counts], progress: Counting) -> Scores:
+def _resampled(metrics: Sequence[FromTotal], rows: Sequence[Counts], progress: Counting) -> Scores:
     """[RESAMPLES, metrics]: scores of test sets that are drawn from this one, with replacement."""
     together = np.concatenate(rows, axis=1)
     size = len(together)
@@ -130,7 +137,7 @@ def _shuffled(metrics: Sequence[Metric], a: Sequence[Counts], b: Sequence[Counts
     return np.asarray(differences)
 
 
-def _scores(metrics: Sequence[Metric], rows: Sequence[Counts], totals: NDArray[np.float64]) -> Scores:
+def _scores(metrics: Sequence[FromTotal], rows: Sequence[Counts], totals: NDArray[np.float64]) -> Scores:
     """For each total (a row with the counts of all metrics side by side), the scores of all metrics."""
     edges = np.cumsum([counts.shape[1] for counts in rows])[:-1]
     parts = zip(metrics, np.split(totals, edges, axis=1), strict=True)

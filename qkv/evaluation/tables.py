@@ -17,9 +17,10 @@ class Table:
     """Columns that hold words, set flush left; the others hold numbers."""
 
 
-def evaluation_tables(found: Evaluation) -> list[Table]:
-    """Overall scores, then by length, then by rarity of words if that is known."""
+def evaluation_tables(found: Evaluation, name: str = "") -> list[Table]:
+    """Overall scores, then by length, then by rarity of words if that is known; `name` is that of the test set."""
     titles = [score.metric.title for score in found.scores]
+    outputs = f"{len(found.outputs):,} outputs"
     overall = [
         [score.metric.title, f"{score.value:.2f}", f"±{score.interval.half_width:6.2f}", score.detail]
         for score in found.scores
@@ -33,7 +34,7 @@ def evaluation_tables(found: Evaluation) -> list[Table]:
         for group in found.by_frequency
     ]
     tables = [
-        Table(f"{len(found.outputs):,} outputs", ["metric", "score", "95 %", "made of"], overall, {0, 3}),
+        Table(f"{name}: {outputs}" if name else outputs, ["metric", "score", "95 %", "made of"], overall, {0, 3}),
         Table(f"By {found.unit}", ["length", "outputs", *titles], lengths),
     ]
     if words:
@@ -61,7 +62,7 @@ def comparison_tables(found: Comparison) -> list[Table]:
         tables.append(Table(f"{metric.title}, {len(found.test):,} outputs", header, rows, {0, 6}))
     for place, metric in enumerate(found.metrics):
         rows = [
-            [group.label, f"{len(group.members):,}", *(f"{values[place]:.2f}" for values in scores.values())]
+            [group.label, f"{len(group.members):,}", *(f"{own.values[place]:.2f}" for own in scores.values())]
             for group, scores in found.by_length
         ]
         tables.append(Table(f"{metric.title} by {found.unit}", ["length", "outputs", *found.systems], rows))

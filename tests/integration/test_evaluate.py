@@ -38,6 +38,7 @@ def train(run: Path, data: Path, forks: Forks, tokenizer: Any = "char") -> Path:
     """Four updates and one validation."""
     recipe = changed(
         plain(data, run, 4),
+        data={"test": {"kind": "text", "src": "test.src", "tgt": "test.tgt"}},
         text={"shared": tokenizer},
         validation={"metrics": ["chrf", "ter", "bleu_tok_lc", "per"], "best": "bleu_tok_lc", "language": "de"},
     )
@@ -69,7 +70,7 @@ def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
     assert f"BLEU    {bleu:.2f}" in ended.stdout
     for words in ("By words in the reference", "Words by how often training had them", "TER: nrefs:1|case:lc|"):
         assert words in ended.stdout
-    assert ended.stderr == ""
+    assert ended.stderr == "measured: bleu, chrf, ter, since ref holds sentences; --metrics chooses\n"
     page = (files / "r.html").read_text(encoding="utf-8")
     ET.fromstring(page)
     assert "Evaluation of good" in page
@@ -140,6 +141,103 @@ def test_training_measures_with_the_same_code(lowercase: bool, scratch: Path, fo
     assert {name: logged[name] for name in scores} == pytest.approx({name: s["score"] for name, s in scores.items()})
     assert scores["per"]["score"] > 0
     assert scores["chrf"]["score"] > 0
+
+
+def test_a_run_is_measured_on_its_own_data(run: Path, data: Path, files: Path, forks: Forks) -> None:
+    """Both splits, or one; the same scores as with the files given, and on stderr which files these are."""
+    asked = ["--metrics", "chrf,exact", "--json", "--engine", "torch"]
+    ended = forks.qkv("evaluate", run, *asked, "--html", files / "r.html")
+    assert ended.code == 0, ended.stderr
+    own = json.loads(ended.stdout)
+    assert list(own) == ["test", "dev"]
+    for name in own:
+        sides = [data / f"{name}.src", data / f"{name}.tgt"]
+        assert f"{name} data of {run}: {sides[0]} and {sides[1]}\n" in ended.stderr
+        given = forks.qkv("evaluate", run, "--src", sides[0], "--ref", sides[1], *asked)
+        assert own[name]["scores"] == json.loads(given.stdout)["scores"]
+        alone = forks.qkv("evaluate", run / "best", "--split", name, *asked, "--out", files / f"{name}.out")
+        assert json.loads(alone.stdout) == {name: own[name]}
+        assert len((files / f"{name}.out").read_text().splitlines()) == own[name]["outputs"]
+    page = (files / "r.html").read_text(encoding="utf-8")
+    assert '<h2 class="part">dev</h2>' in page
+    several = forks.qkv("evaluate", run, "--out", files / "o")
+    assert several.code == 2
+    assert "--out: there are several test sets (test, dev); choose one by --split" in several.complaint
+
+
+def test_tables_of_both_splits_and_usual_metrics(run: Path, forks: Forks) -> None:
+    ended = forks.qkv("evaluate", run, "search.kind=greedy", "--engine", "torch")
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout.startswith("test: 5 outputs\nmetric")
+    assert "\ndev: 12 outputs\nmetric" in ended.stdout
+    assert "exact match" in ended.stdout
+    assert "CER" in ended.stdout
+    assert "measured: exact, cer, since" in ended.stderr
+    assert "holds single words; --metrics chooses" in ended.stderr
+
+
+def test_runs_are_compared_on_the_test_data_of_the_first(run: Path, data: Path, files: Path, forks: Forks) -> None:
+    asked = ["--metrics", "chrf", "--json", "--engine", "torch"]
+    ended = forks.qkv("compare", run, data / "test.tgt", *asked)
+    assert ended.code == 0, ended.stderr
+    assert f"test data of {run}: {data / 'test.src'} and {data / 'test.tgt'}\n" in ended.stderr
+    assert json.loads(ended.stdout)["outputs"] == 5
+    dev = forks.qkv("compare", data / "dev.tgt", run, "--split", "dev", *asked)
+    assert json.loads(dev.stdout)["outputs"] == 12
+
+
+def test_pairs_held_out_of_the_training_data_are_its_dev_data(data: Path, scratch: Path, forks: Forks) -> None:
+    recipe = plain(data, scratch / "run", 4)
+    recipe["data"] = {key: value for key, value in recipe["data"].items() if key != "dev"} | {"holdout": 6}
+    assert forks.qkv("train", write_recipe(scratch / "r.yaml", recipe)).code == 0
+    ended = forks.qkv("evaluate", scratch / "run", "--json", "--engine", "torch")
+    assert ended.code == 0, ended.stderr
+    assert json.loads(ended.stdout)["dev"]["outputs"] == 6
+    missing = forks.qkv("evaluate", scratch / "run", "--split", "test")
+    assert missing.code == 2
+    assert "names no data.test; give the data by --data FILE" in missing.complaint
+
+
+def test_data_that_moved(data: Path, scratch: Path, forks: Forks) -> None:
+    moved = write_data(scratch / "data")
+    assert forks.qkv("train", write_recipe(scratch / "r.yaml", plain(moved, scratch / "run", 4))).code == 0
+    (moved / "dev.src").rename(moved / "gone")
+    ended = forks.qkv("evaluate", scratch / "run")
+    assert ended.code == 1
+    assert f"{moved / 'dev.src'}: no such file, although" in ended.complaint
+    assert "names it as data.dev" in ended.complaint
+
+
+def test_every_verb_reads_what_training_reads(run: Path, data: Path, files: Path, forks: Forks) -> None:
+    pairs = list(zip(*((data / f"test.{side}").read_text().split() for side in ("src", "tgt")), strict=True))
+    write(files / "t.jsonl", [json.dumps({"en": src, "de": tgt}) for src, tgt in pairs])
+    given = ["--data", f"{{kind: jsonl, path: {files / 't.jsonl'}, src: en, tgt: de}}"]
+    sides = ["--src", data / "test.src", "--ref", data / "test.tgt"]
+    asked = ["--metrics", "chrf", "--json", "--engine", "torch"]
+    for verb in (["evaluate", run], ["compare", run, data / "test.src"]):
+        one, other = (forks.qkv(*verb, *way, *asked) for way in (given, sides))
+        assert one.code == 0, one.stderr
+        assert json.loads(one.stdout) == json.loads(other.stdout)
+    scored = forks.qkv("score", run, *given)
+    assert scored.code == 0, scored.stderr
+    assert scored.stdout == forks.qkv("score", run, "--src", data / "test.src", "--tgt", data / "test.tgt").stdout
+
+
+def test_every_metric_is_in_the_help(forks: Forks) -> None:
+    for verb in ("evaluate", "compare"):
+        shown = forks.qkv(verb, "--help").stdout
+        assert all(name in shown for name in METRICS), shown
+
+
+def test_old_names_still_work_with_one_line_on_stderr(files: Path, forks: Forks) -> None:
+    arguments = ["evaluate", "--hyp", "good", "--ref", "ref", "--json", "--metrics"]
+    old = forks.qkv(*arguments, "accuracy", cwd=files)
+    assert list(json.loads(old.stdout)["scores"]) == ["exact"]
+    assert old.stderr == "the metric accuracy is now called exact\n"
+    changed_meaning = forks.qkv(*arguments, "wer,per", cwd=files)
+    assert changed_meaning.code == 0
+    assert changed_meaning.stderr.count("\n") == 1
+    assert "once called wer, is g2p_wer" in changed_meaning.stderr
 
 
 def test_comparison(files: Path, forks: Forks) -> None:
@@ -216,9 +314,17 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
         ("evaluate --hyp good --ref ref --with model --out o", 2, "--with, --out: only for models"),
         ("evaluate none search.kind=greedy --src src --ref ref --beam 3", 2, "the search kind greedy has no beam"),
         ("evaluate none search=sample --src src --ref ref --beam 3", 2, "the search kind sample has no beam"),
-        ("evaluate --hyp good --tsv ref", 1, "ref:1: has no tab"),
+        ("evaluate --hyp good --tsv ref", 1, "ref:1: has 1 column(s), so there is no column 1"),
         ("evaluate none --src src --ref ref", 1, "none: no such folder"),
         ("evaluate none --ref ref", 2, "give the sources by --src FILE"),
+        ("evaluate none", 2, "none: is not a run, whose recipe would name test data; give the data by --data FILE"),
+        ("evaluate none --split dev --ref ref", 2, "--split: chooses from a run's own data"),
+        ("evaluate --hyp good --data ref", 2, "ref: the name does not say what kind of file it is"),
+        ("evaluate --hyp good --data pairs.tsv --ref ref", 2, "--data and --tsv hold both sides"),
+        ("evaluate --hyp good --data pairs.tsv --html pairs.tsv", 2, "pairs.tsv: is also an input"),
+        ("compare good bad", 2, "nothing to compare with: give the right answers by --ref FILE"),
+        ("score none", 2, "say what to score: --src FILE and --tgt FILE, or both sides by --data FILE"),
+        ("score none --src src --data pairs.tsv", 2, "say what to score"),
         ("compare good --ref ref", 2, "give two different systems or more"),
         ("compare good good --ref ref", 2, "give two different systems or more"),
         ("compare good bad search.size=3 --ref ref", 2, "search.size=3: only for models"),

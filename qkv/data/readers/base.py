@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -21,6 +21,11 @@ class RawPair(NamedTuple):
 
 class CorpusConfig(Config):
     """A source of pairs."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """How the names of files of this kind end, apart from compression."""
+    groups_answers: ClassVar[bool] = True
+    """Whether pairs with the same source are several right answers to one question when outputs are measured."""
 
     weight: float = Field(default=1.0, gt=0, le=1000)
     """How many times an epoch goes through these pairs; 0.5 takes half of them, another half each epoch."""

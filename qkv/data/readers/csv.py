@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -18,6 +18,7 @@ class CsvCorpus(TableCorpus):
     """Named columns; a field in double quotes may hold the delimiter, line ends, and quotes written twice."""
 
     kind: Literal["csv"] = "csv"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     src: Column = "src"
     """Column of the source: its name in the header, or its number, counted from 0."""
     tgt: Column = "tgt"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from qkv.data.lines import Policy, ReadCounts, decode
 from qkv.data.readers.base import OneFileCorpus, corpora, decoded_lines
@@ -15,6 +15,7 @@ class JsonLinesCorpus(OneFileCorpus):
     """A JSON object a line, as in {"src": "good morning", "tgt": "guten Morgen"}."""
 
     kind: Literal["jsonl"] = "jsonl"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
     src: str = "src"
     """Key of the source."""
     tgt: str = "tgt"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from qkv.data.lines import Policy, ReadCounts, decode
 from qkv.data.readers.base import OneFileCorpus, corpora
@@ -18,6 +18,7 @@ class ParquetCorpus(OneFileCorpus):
     """Two string columns of a Parquet table; needs the extra `qkv[parquet]`."""
 
     kind: Literal["parquet"] = "parquet"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     src: str = "src"
     """Column of the source."""
     tgt: str = "tgt"

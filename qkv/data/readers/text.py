@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
 from qkv.data.readers.base import CorpusConfig, RawPair, corpora, require_some
@@ -15,6 +15,7 @@ class TextCorpus(CorpusConfig):
     """Two text files, line by line in parallel."""
 
     kind: Literal["text"] = "text"
+    groups_answers: ClassVar[bool] = False  # line n is question n, as in the test sets of translation
     src: Path
     """Source file, one text a line."""
     tgt: Path

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers.base import corpora, decoded_lines
@@ -14,6 +14,7 @@ class TsvCorpus(TableCorpus):
     """Columns with a tab between them; nothing is quoted or escaped."""
 
     kind: Literal["tsv"] = "tsv"
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
     src_column: Column = 0
     """Column of the source: its number, counted from 0, or its name in the header."""
     tgt_column: Column = 1

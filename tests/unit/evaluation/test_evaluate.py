@@ -15,7 +15,7 @@ from qkv.evaluation.evaluate import Evaluation, evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics import METRICS, choose_metrics
 from qkv.evaluation.remarks import remarks_on
-from qkv.evaluation.report import comparison_report, evaluation_report
+from qkv.evaluation.report import comparison_report, evaluation_report, evaluation_reports
 from qkv.evaluation.tables import comparison_tables, evaluation_tables
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'so' <img src=x onerror=alert(2)>"
@@ -169,9 +169,50 @@ def test_an_evaluation_report_has_the_worst_first_and_the_best_first(evaluation:
     page = evaluation_report(evaluation, "t", examples=2)
     assert page.count("<article>") == 4
     numbers = [int(number) - 1 for number in re.findall(r"<header>no\. (\d+)", page)]
-    assert numbers == [*evaluation.worst_first[:2], *evaluation.worst_first[::-1][:2]]
+    assert numbers == [*evaluation.faulty[:2], *evaluation.worst_first[::-1][:2]]
     assert page.index("Worst outputs") < page.index("Best outputs")
     assert evaluation_report(evaluation, "t", examples=0).count("<article>") == 0
+
+
+@pytest.mark.parametrize("names", [["bleu"], ["wer"], ["exact"], ["chrf", "cer"]])
+def test_the_worst_outputs_are_never_perfect_ones(names: list[str]) -> None:
+    """Also where chrF calls an output perfect that only lacks a space, or an edit rate one with other spaces."""
+    outputs = ["a dog", "a  cat", "the man", "no", "", "fine"]
+    test = EvaluationSet("t", [["a dog"], ["a cat"], ["a man", "the man"], ["yes"], ["some"], ["fine"]])
+    found = evaluate_outputs(outputs, test, choose_metrics(names))
+    assert sorted(found.faulty) == [3, 4]
+    worst = evaluation_report(found, "t").split("Best outputs")[0]
+    assert sorted(re.findall(r"<header>no\. (\d+)", worst)) == ["4", "5"]
+    perfect = evaluate_outputs(["yes"], EvaluationSet("t", [["yes"]]), choose_metrics(names))
+    assert "<p>Every output is perfect.</p>" in evaluation_report(perfect, "t")
+
+
+def test_a_comparison_shows_only_what_differs() -> None:
+    test = EvaluationSet("t", [["a b"], ["c"], ["d"]])
+    found = compare_outputs({"x": ["a b", "c", "q"], "y": ["a b", "e", "q"]}, test, choose_metrics(["chrf"]))
+    assert found.largest_difference_first == [1]
+    equal = compare_outputs({"x": ["a", "c", "q"], "y": ["a", "c", "q"]}, test, choose_metrics(["chrf"]))
+    assert "The outputs of all systems are equally good." in comparison_report(equal, "t")
+
+
+def test_several_test_sets_are_on_one_page(evaluation: Evaluation) -> None:
+    page = evaluation_reports({"test": evaluation, "dev": evaluation}, "t", examples=1)
+    ET.fromstring(page)
+    assert page.index('<h2 class="part">test</h2>') < page.index('<h2 class="part">dev</h2>')
+    assert page.count("Worst outputs") == 2
+
+
+def test_plots_have_labelled_axes_and_intervals(page: str) -> None:
+    root = ET.fromstring(page)
+    charts = root.findall(".//figure/svg")
+    assert len(charts) >= len(METRIC_NAMES)
+    for chart in charts:
+        words = [text.text for text in chart.iter("text")]
+        assert any("is better)" in str(word) for word in words)
+        assert "0" in words
+        intervals = [path for path in chart.iter("path") if path.get("class") == "interval"]
+        assert len(intervals) == len(list(chart.iter("rect"))) > 0
+    assert "length: words in the source" in page
 
 
 def test_differences_are_marked() -> None:

@@ -1,0 +1,52 @@
+"""A corpus as it is named on a command line: a file whose name says its kind, or what a recipe would say."""
+
+from pathlib import Path
+
+from qkv.config.base import Config
+from qkv.config.load import validate
+from qkv.config.parse import YamlProblem, parse_yaml
+from qkv.data.readers import AnyCorpus, CorpusConfig, corpora
+from qkv.errors import UsageError
+
+COMPRESSED = (".gz", ".zst")
+
+
+class _Given(Config):
+    data: AnyCorpus
+
+
+def corpus_of(given: str) -> CorpusConfig:
+    """The corpus for `test.jsonl.gz`, or for `{kind: jsonl, path: test.jsonl.gz, src: de, tgt: en}`."""
+    if given.lstrip().startswith("{"):
+        return _from_yaml(given)
+    if (kind := kind_by_name(Path(given))) is not None:
+        return validate(_Given, {"data": {"kind": kind, "path": Path(given)}}, given).data
+    known = ", ".join(suffix for config in corpora for suffix in config.suffixes)
+    raise UsageError(
+        f"{given}: the name does not say what kind of file it is ({known}, or compressed); "
+        f"say it as in a recipe: '{{kind: tsv, path: {given}}}'"
+    )
+
+
+def names_corpus(given: str) -> bool:
+    """Whether `corpus_of` knows what kind of corpus this is."""
+    return given.lstrip().startswith("{") or kind_by_name(Path(given)) is not None
+
+
+def kind_by_name(path: Path) -> str | None:
+    """The kind of corpus that files of this name are, as far as their ending says."""
+    name = path.name.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    for kind in corpora.names():
+        if name.endswith(corpora[kind].suffixes):
+            return kind
+    return None
+
+
+def _from_yaml(given: str) -> CorpusConfig:
+    try:
+        data = parse_yaml(given).data
+    except YamlProblem as problem:
+        raise UsageError(f"{given}: {problem}") from None
+    return validate(_Given, {"data": data}, given).data

@@ -1,0 +1,61 @@
+"""Which metrics fit a task, by what its right answers look like."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOSTLY = 0.9
+LONGEST_PHONEME = 3
+"""Letters of a phoneme, marks not counted: AH0, tʃː."""
+MOST_SYMBOLS, TIMES_EACH = 100, 10
+"""Sequences over at most so many symbols, each seen this often on average, are no language."""
+WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
+
+@dataclass(frozen=True)
+class UsualMetrics:
+    """The metrics for a task, and what the task was taken for."""
+
+    names: list[str]
+    why: str
+
+
+PRONUNCIATIONS = UsualMetrics(["g2p_wer", "per"], "pronunciations")
+WORDS = UsualMetrics(["exact", "cer"], "single words")
+SYMBOLS = UsualMetrics(["exact", "wer"], "sequences of few different symbols")
+UNSPACED = UsualMetrics(["chrf", "cer"], "text without spaces between words")
+SENTENCES = UsualMetrics(["bleu", "chrf", "ter"], "sentences")
+
+
+def usual_metrics(
+    references: Sequence[Sequence[str]], sources: Sequence[str] | None = None, language: str | None = None
+) -> UsualMetrics:
+    """What to measure when nobody says. `language`, that of the references, adds bleu_tok_lc for sentences."""
+    found = _task([answers[0] for answers in references], sources)
+    if found is SENTENCES and language is not None:
+        return UsualMetrics([*found.names, "bleu_tok_lc"], found.why)
+    return found
+
+
+def _task(answers: Sequence[str], sources: Sequence[str] | None) -> UsualMetrics:
+    tokens = Counter(token for answer in answers for token in answer.split())
+    several = sum(len(answer.split()) > 1 for answer in answers)
+    if sum(bool(WITHOUT_SPACES.search(answer)) for answer in answers) > len(answers) / 2:
+        return UNSPACED
+    if several < (1 - MOSTLY) * len(answers):
+        return WORDS
+    of_words = sources is None or sum(len(source.split()) == 1 for source in sources) > MOSTLY * len(sources)
+    if of_words and sum(times for token, times in tokens.items() if _is_short(token)) > MOSTLY * tokens.total():
+        return PRONUNCIATIONS
+    if len(tokens) <= MOST_SYMBOLS and tokens.total() >= TIMES_EACH * len(tokens):
+        return SYMBOLS
+    return SENTENCES
+
+
+def _is_short(token: str) -> bool:
+    # Marks of length and stress and the ties of affricates are no letters of their own.
+    letters = [char for char in token if unicodedata.category(char)[0] not in ("M", "S") and char not in "ːˑˈˌʰʲʷ"]
+    return 0 < len(letters) <= LONGEST_PHONEME

@@ -1,0 +1,56 @@
+"""The dev and test data that a run's own recipe names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from qkv.config import load_config
+from qkv.data.aligned import stored_pairs
+from qkv.data.store import PairStore
+from qkv.errors import DataError, UsageError
+from qkv.evaluation.files import EvaluationSet, read_corpus, set_of_pairs
+from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
+
+SPLITS = ("test", "dev")
+
+
+def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, EvaluationSet]:
+    """What the recipe of a run has for `splits`, in this order; at least one of them.
+
+    `model` is the folder of the run or of its best model.
+    """
+    run = _run_of(model)
+    recipe = load_config(Recipe, run.config)
+    found = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
+    if not found:
+        keys = " or ".join(f"data.{split}" for split in splits)
+        raise UsageError(f"{run.config}: names no {keys}; give the data by --data FILE")
+    return found
+
+
+def _run_of(model: Path) -> RunFolder:
+    for folder in (model, model.parent):
+        run = RunFolder(folder)
+        if run.config.is_file() and run.checkpoints.is_dir():
+            return run
+    raise UsageError(f"{model}: is not a run, whose recipe would name test data; give the data by --data FILE")
+
+
+def _read(recipe: Recipe, run: RunFolder, split: str) -> EvaluationSet | None:
+    data = recipe.data
+    corpus = data.test if split == "test" else data.dev
+    if corpus is None:
+        # Pairs that were held out of the training data are kept in the run alone.
+        held_out = split == "dev" and data.holdout is not None
+        return set_of_pairs(str(run.dev_data), _pairs(run.dev_data)) if held_out else None
+    for path in corpus.files().values():
+        if not (data.root / path).exists():
+            raise DataError(
+                f"{data.root / path}: no such file, although {run.config} names it as data.{split}; "
+                "go to the folder where the run was started, or give the data by --data FILE"
+            )
+    return read_corpus(corpus, data.root, data.invalid_utf8)
+
+
+def _pairs(store: Path) -> list[tuple[str, str]]:
+    return [(src, tgt) for src, tgt in stored_pairs(PairStore.open(store))]
