@@ -17,6 +17,7 @@ from qkv.decoding.required import dealt
 from qkv.decoding.search import SearchTask, searches
 from qkv.decoding.stepped import SteppedSearch
 from qkv.decoding.steps import StepFunction
+from qkv.decoding.stopping import Enough, Exact, Heuristic, StoppingName, StoppingRule
 from qkv.errors import UsageError
 
 Observer = Callable[[int, list[Kept]], None]
@@ -43,8 +44,9 @@ class BeamConfig(SteppedSearch):
     """Groups of size / groups hypotheses, each with a penalty on what the groups before it chose (Vijayakumar 2018)."""
     diversity: float = Field(default=0.5, ge=0)
     """The penalty for each time that a group before chose the same token at the same step; scores leave it out."""
-    stop: Literal["enough", "exact"] = "enough"
-    """A sentence is done when `size` hypotheses are finished, or (exact) when no other can be among the best ones."""
+    stop: StoppingName = "heuristic"
+    """A sentence is done when `size` hypotheses have ended (enough), and no live one scores more than the worst of the
+    best `size` at present (heuristic), or when none can ever be among the best ones (exact)."""
 
     @model_validator(mode="after")
     def _groups_of_one_size(self) -> "BeamConfig":
@@ -57,10 +59,18 @@ class BeamConfig(SteppedSearch):
         return self.size
 
     @property
-    def stops_exactly(self) -> bool:
-        """Without penalties a live hypothesis only gets worse: exact stopping comes first and costs nothing."""
-        unpenalised = not self.coverage_penalty and self.length_penalty.at(1) == self.length_penalty.at(2)
-        return unpenalised or self.stop == "exact"
+    def unpenalised(self) -> bool:
+        """Whether the score is log p itself, which only falls."""
+        return not self.coverage_penalty and self.length_penalty.at(1) == self.length_penalty.at(2)
+
+    def stopping(self, nbest: int) -> StoppingRule:
+        """When a group of hypotheses is done, of which the best `nbest` are wanted."""
+        width = self.size // self.groups
+        exact = Exact(min(nbest, width), self.length_penalty.at)
+        # Without penalties exact stopping comes first and costs nothing.
+        if self.unpenalised or self.stop == "exact":
+            return exact
+        return Enough(width) if self.stop == "enough" else Heuristic(width, exact)
 
     @property
     def needs_attention(self) -> bool:
@@ -79,8 +89,8 @@ class _BeamSearch:
         self.config, self.steps, self.task, self.observer = config, steps, task, observer
         self.rules = Rules(task, config.no_repeat_ngram)
         width = config.size // config.groups
-        wanted = min(task.nbest, width)
-        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, wanted, config.stops_exactly)
+        stopping = config.stopping(task.nbest)
+        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, stopping)
         sizes = list(zip(task.src_lengths(), task.limits, strict=True))
         self.groups = [
             [

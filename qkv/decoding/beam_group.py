@@ -1,5 +1,6 @@
 """The hypotheses of one sentence, or of one group of it, in a beam search: which live on, which are finished."""
 
+from bisect import insort_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from qkv.decoding.hypothesis import Partial
 from qkv.decoding.ranking import Candidate
+from qkv.decoding.stopping import Standing, StoppingRule
 from qkv.errors import QkvError
 
 TINY = torch.finfo(torch.float32).tiny
@@ -40,16 +42,13 @@ class Finished:
 
 @dataclass(frozen=True)
 class Judge:
-    """What a finished hypothesis is worth, and when there are enough of them."""
+    """What a finished hypothesis is worth, and when a group is done."""
 
     length_penalty: Callable[[int], float]
     coverage: float
     width: int
     """How many hypotheses a group carries on."""
-    wanted: int
-    """How many of them will be asked for."""
-    exact: bool
-    """Stop only when no live hypothesis can still be among those."""
+    stopping: StoppingRule
 
     def score(self, partial: Partial, src_length: int) -> float:
         """log p / length penalty + coverage penalty."""
@@ -58,20 +57,11 @@ class Judge:
             score += self.coverage * log_coverage(partial.attentions(), src_length)
         return score
 
-    def enough(self, group: "Group", max_length: int) -> bool:
+    def done(self, group: "Group") -> bool:
         """Whether a group that still lives may stop."""
-        if not self.exact:
-            return len(group.finished) >= self.width
-        return len(group.finished) >= self.wanted and self._nth_best(group) >= self._bound(group, max_length)
-
-    def _nth_best(self, group: "Group") -> float:
-        return sorted((finished.score for finished in group.finished), reverse=True)[self.wanted - 1]
-
-    def _bound(self, group: "Group", max_length: int) -> float:
-        """No live hypothesis can score more: log p only falls, and the penalty is largest at one end of the lengths."""
-        length = group.live[0].length + 1
-        largest = max(self.length_penalty(length), self.length_penalty(max_length))
-        return max(partial.total for partial in group.live) / largest
+        scores = [finished.score for finished in group.finished]
+        best = max(partial.total for partial in group.live)
+        return self.stopping(Standing(scores, best, group.live[0].length, group.max_length))
 
 
 def log_coverage(attention: Sequence[Tensor], src_length: int) -> float:
@@ -100,7 +90,7 @@ class Group:
     parents: list[int] = field(default_factory=lambda: [0])
     """The beam that each live one continued."""
     finished: list[Finished] = field(default_factory=list)
-    """In the order in which they ended."""
+    """The best ones that ended, as many as there are beams at most, best first; of equals that which ended first."""
 
     def totals(self) -> list[float]:
         """log p of each beam, -inf where there is none."""
@@ -128,7 +118,7 @@ class Group:
                 live.append(partial)
                 parents.append(beam)
         self.live, self.parents = live, parents
-        if live and self.judge.enough(self, self.max_length):
+        if live and self.judge.done(self):
             self.live = []
         return kept
 
@@ -140,4 +130,6 @@ class Group:
         self.live = []
 
     def _finish(self, partial: Partial, ended: bool) -> None:
-        self.finished.append(Finished(self.judge.score(partial, self.src_length), partial, ended))
+        finished = Finished(self.judge.score(partial, self.src_length), partial, ended)
+        insort_right(self.finished, finished, key=lambda each: -each.score)
+        del self.finished[self.judge.width :]

@@ -14,6 +14,7 @@ from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis, not_a_number
 from qkv.decoding.length_penalty import NoLengthPenalty, Power
+from qkv.decoding.patience import counts, first_patience, last_patience, never_stops, settled
 from qkv.decoding.search import Limits, SearchConfig
 from qkv.decoding.stepped import SteppedSearch
 from qkv.errors import CorruptFolder, QkvError, UsageError
@@ -42,11 +43,11 @@ def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
         return ["it takes no length or length_factor"]
     if not isinstance(search, BeamConfig):
         return [] if nbest == 1 else [f"greedy search gives one output, not {nbest}"]
-    penalty, unpenalised = search.length_penalty, _alpha(search) == 0
+    penalty, unpenalised = search.length_penalty, search.unpenalised
     reasons = {
         f"a beam of size {search.size} cannot give {nbest} hypotheses": nbest > search.size,
         f"it has no length penalty {getattr(penalty, 'kind', '?')}": type(penalty) not in (Power, NoLengthPenalty),
-        "it stops only by stop: enough": search.stops_exactly and not unpenalised,
+        "its beam of size 1 is greedy search": search.size == 1 and search.stop == "exact" and not unpenalised,
         f"without length penalty it may stop before the best {nbest} are found": unpenalised and nbest > 1,
         "it has no groups of beams": search.groups > 1,
         "it treats source tokens without any attention otherwise in coverage_penalty": search.coverage_penalty != 0,
@@ -105,32 +106,37 @@ class CTranslate2Engine:
         self, words: list[list[str]], limits: Sequence[Limits], request: DecodeRequest
     ) -> dict[int, "TranslationResult"]:
         """What CTranslate2 finds for each sentence, but for those that may not begin."""
+        search = request.search
         results: dict[int, TranslationResult] = {}
-        for call, rows in _calls(limits, request.search).items():
-            found = self._translate([words[row] for row in rows], call, request, different=_differ(limits, rows))
-            again: dict[Limits, list[int]] = defaultdict(list)
+        again: dict[Limits, list[int]] = defaultdict(list)
+        for call, rows in _calls(limits, search).items():
+            patience = first_patience(search, call.max_length)
+            found = self._translate([words[row] for row in rows], call, request, patience)
             for row, result in zip(rows, found, strict=True):
-                if limits[row].max_length < call.max_length and _steps(result) >= limits[row].max_length:
+                if not _done(result, limits[row], call, patience, request):
                     again[limits[row]].append(row)
                 results[row] = result
-            for own, late in again.items():
-                # Their own limit would have stopped them: what was alive then has a place among the finished.
-                results |= zip(late, self._translate([words[row] for row in late], own, request), strict=True)
+            request.after_step()
+        for own, rows in again.items():
+            patience = last_patience(search, own.max_length)
+            results |= zip(rows, self._translate([words[row] for row in rows], own, request, patience), strict=True)
             request.after_step()
         return results
 
     def _translate(
-        self, words: list[list[str]], limits: Limits, request: DecodeRequest, different: bool = False
+        self, words: list[list[str]], limits: Limits, request: DecodeRequest, patience: float
     ) -> list["TranslationResult"]:
         search = request.search
         beam = search if isinstance(search, BeamConfig) else None
+        # All that ended, where it matters when they did.
+        every = beam and not beam.unpenalised and not never_stops(patience, limits.max_length)
         found: list[TranslationResult] = self._translator.translate_batch(
             words,
             # In a beam over several sentences the first token gets the attention of another sentence.
             max_batch_size=1 if beam and request.attention else 0,
             beam_size=beam.size if beam else 1,
-            # With all of them it is known how many steps there were.
-            num_hypotheses=beam.size if beam and different else request.nbest,
+            patience=patience,
+            num_hypotheses=round(beam.size * patience) if beam and every else request.nbest,
             length_penalty=_alpha(search),
             no_repeat_ngram_size=search.no_repeat_ngram,
             max_input_length=0,
@@ -193,26 +199,27 @@ def _calls(limits: Sequence[Limits], search: SearchConfig) -> Mapping[Limits, li
     """Which sentences are decoded together, and within which limits.
 
     CTranslate2 has one limit for a call. A sentence that stops before its own limit is not changed by a longer one,
-    and one that does not is done again. A beam without length penalty does not tell when it stopped.
+    and one that does not is done again. A beam without length penalty does not tell when it stopped, and an exact one
+    goes on to its limit.
     """
     calls: dict[Limits, list[int]] = defaultdict(list)
-    untold = isinstance(search, BeamConfig) and _alpha(search) == 0
+    own_calls = isinstance(search, BeamConfig) and (search.unpenalised or search.stop == "exact")
     longest: dict[int, int] = defaultdict(int)
     for own in limits:
         longest[own.min_length] = max(longest[own.min_length], own.max_length)
     for row, own in enumerate(limits):
         if own.max_length:
-            calls[own if untold else Limits(longest[own.min_length], own.min_length)].append(row)
+            calls[own if own_calls else Limits(longest[own.min_length], own.min_length)].append(row)
     return calls
 
 
-def _differ(limits: Sequence[Limits], rows: Sequence[int]) -> bool:
-    return len({limits[row].max_length for row in rows}) > 1
-
-
-def _steps(result: "TranslationResult") -> int:
-    """How many steps the search took: fewer than `size` hypotheses had ended before the last one, so one is so long."""
-    return max(map(len, result.hypotheses))
+def _done(result: "TranslationResult", own: Limits, call: Limits, patience: float, request: DecodeRequest) -> bool:
+    """Whether a search within the limits `call` found what our own search finds within its `own` limits."""
+    search, lengths = request.search, [len(each) for each in result.hypotheses]
+    # Fewer hypotheses had ended before the last step than are here, so one is as long as the search was.
+    if never_stops(patience, call.max_length) or max(lengths) >= own.max_length:
+        return own == call
+    return not isinstance(search, BeamConfig) or counts(search) or settled(lengths, request.nbest, search.size)
 
 
 def _open(folder: Path, quantization: str | None, threads: int) -> "Translator":

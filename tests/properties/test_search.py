@@ -115,7 +115,9 @@ class Path:
     total: float
 
 
-def plain_beam(table: Table, source: Ids, size: int, longest: int, enough: int) -> list[tuple[Ids, bool, float]]:
+def plain_beam(
+    table: Table, source: Ids, size: int, longest: int, nbest: int, stop: str
+) -> list[tuple[Ids, bool, float]]:
     """Beam search in lists. Score: log p / |Y|."""
     live, finished = [Path((), 0.0)], []
     for step in range(1, longest + 1):
@@ -135,23 +137,41 @@ def plain_beam(table: Table, source: Ids, size: int, longest: int, enough: int) 
             elif len(going_on) < size:
                 going_on.append(path)
         live = going_on
-        if not live or len(finished) >= enough:
+        finished.sort(key=lambda each: -each[2])
+        if not live or plainly_done([each[2] for each in finished], live, size, longest, nbest, stop):
             break
-    return sorted(finished, key=lambda each: -each[2])
+    return finished[:nbest]
 
 
-@settings(max_examples=80, deadline=None)
-@given(SEED, st.integers(1, 4), st.integers(0, 6), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([12, 150]))
+def plainly_done(scores: list[float], live: list[Path], size: int, longest: int, nbest: int, stop: str) -> bool:
+    """The three ways to stop; `scores` are sorted."""
+    best, step = max(path.total for path in live), len(live[0].said)
+    enough = len(scores) >= size
+    exact = len(scores) >= nbest and best / longest <= scores[nbest - 1]
+    heuristic = exact or (enough and best / step <= scores[size - 1])
+    return {"enough": enough, "exact": exact, "heuristic": heuristic}[stop]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    SEED,
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 6),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([12, 150]),
+    st.sampled_from(["enough", "heuristic", "exact"]),
+)
 def test_it_is_the_plain_program_and_breaks_ties_by_its_rule(
-    seed: int, size: int, longest: int, grain: float, vocab: int
+    seed: int, size: int, nbest: int, longest: int, grain: float, vocab: int, stop: str
 ) -> None:
     """With a grain most candidates are equal to another one."""
-    table, sources = random_table(seed, vocab, end=1.5, grain=grain), random_sources(3, seed)
-    found = BeamConfig(size=size).run(TableSteps(table), task_of(sources, Limits(longest), nbest=size))
+    table, sources, nbest = random_table(seed, vocab, end=1.5, grain=grain), random_sources(3, seed), min(nbest, size)
+    found = BeamConfig(size=size, stop=stop).run(TableSteps(table), task_of(sources, Limits(longest), nbest=nbest))
     for source, hypotheses in zip(map(tuple, sources), found, strict=True):
-        expected = plain_beam(table, source, size, longest, size) or [((), False, 0.0)]
-        assert [(tuple(each.tokens), each.ended) for each in hypotheses] == [each[:2] for each in expected[:size]]
-        assert [each.score for each in hypotheses] == pytest.approx([each[2] for each in expected[:size]])
+        expected = plain_beam(table, source, size, longest, nbest, stop) or [((), False, 0.0)]
+        assert [(tuple(each.tokens), each.ended) for each in hypotheses] == [each[:2] for each in expected]
+        assert [each.score for each in hypotheses] == pytest.approx([each[2] for each in expected])
 
 
 @settings(max_examples=40, deadline=None)
@@ -165,7 +185,7 @@ def test_exact_stopping_gives_what_never_stopping_gives(
     early, late = TableSteps(table), TableSteps(table)
     stopped = search.run(early, task)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beam_group.Judge, "enough", lambda *_: False)
+        patch.setattr(beam_group.Judge, "done", lambda *_: False)
         complete = search.run(late, task)
     assert stopped == complete
     assert early.all_rows <= late.all_rows
@@ -177,7 +197,7 @@ def test_exact_stopping_saves_steps() -> None:
     task = task_of(sources, Limits(12))
     exact, enough = TableSteps(table), TableSteps(table)
     best = BeamConfig(size=3, stop="exact").run(exact, task)
-    quick = BeamConfig(size=3).run(enough, task)
+    quick = BeamConfig(size=3, stop="enough").run(enough, task)
     assert enough.all_rows < exact.all_rows < 60 * 3 * 12
     worse = [one.score < other.score for (one,), (other,) in zip(quick, best, strict=True)]
     assert 0 < sum(worse) < len(worse)

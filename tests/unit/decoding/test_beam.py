@@ -68,6 +68,50 @@ def test_a_dead_end_is_no_hypothesis_if_there_is_another() -> None:
     assert [(each.tokens, each.ended) for each in one] == [([A], False)]
 
 
+def smoothed_target(target: Ids, smoothing: float = 0.1) -> TableSteps:
+    """A model of seven tokens that is sure of one output: each other token, END too, has its share of the smoothing."""
+    spoken = [END, *range(5, 11)]
+
+    def table(source: Ids, said: Ids) -> list[float]:
+        right = (*target, END)[len(said)] if said == target[: len(said)] else 5 + len(said) % 3
+        share = smoothing / (len(spoken) - 1)
+        return [
+            math.log(1 - smoothing if token == right else share) if token in spoken else -math.inf
+            for token in range(11)
+        ]
+
+    return TableSteps(table)
+
+
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_weak_ends_do_not_end_a_sentence(nbest: int) -> None:
+    """A small vocabulary has an END among the best candidates of every step: `enough` stops at five of these."""
+    target = (A, B, C, C, A, B, A, A, C, B, C, A)
+    task = task_of([[5, END]], Limits(40), nbest=nbest)
+    found = {
+        stop: BeamConfig(stop=stop).run(smoothed_target(target), task)[0] for stop in ("enough", "heuristic", "exact")
+    }
+    assert tuple(found["heuristic"][0].tokens) == tuple(found["exact"][0].tokens) == target
+    assert found["heuristic"] == found["exact"]
+    assert found["heuristic"][0].score == pytest.approx(math.log(0.9))
+    assert len(found["enough"][0].tokens) < len(target)
+    assert found["enough"][0].score < 2 * math.log(0.9)
+
+
+def test_only_the_best_that_ended_are_kept() -> None:
+    """More than `size` hypotheses end on the way, the worse ones first."""
+    ends: list[float] = []
+
+    def watch(_: int, kept: list[Kept]) -> None:
+        ends.extend(each.total for each in kept if each.beam is None)
+
+    task = task_of([[5, END]], Limits(40), nbest=5)
+    (found,) = BeamConfig().run(smoothed_target((A, B, C, C, A, B, A, A)), task, watch)
+    assert len(found) == 5 < len(ends)
+    assert found[0].score > found[1].score >= found[4].score
+    assert sum(found[0].token_scores) == pytest.approx(max(ends))
+
+
 def test_hypotheses_are_sorted_and_distinct() -> None:
     for groups in (1, 2, 3):
         search = BeamConfig(size=6, groups=groups, diversity=0.0)
@@ -85,16 +129,18 @@ def test_more_hypotheses_do_not_change_the_best() -> None:
 
 
 def test_without_penalties_it_stops_when_nothing_better_can_come() -> None:
-    """Both ways of stopping are the same then, and earlier than after `size` hypotheses."""
+    """All ways of stopping are the same then, and none is later than after `size` hypotheses."""
     table, task = random_table(3, 10, end=1.5), task_of(SOURCES, Limits(9))
-    rows = {}
+    rows: dict[tuple[str, str], int] = {}
     for penalty in ("none", "power"):
-        enough, exact = TableSteps(table), TableSteps(table)
-        found = BeamConfig(length_penalty=penalty).run(enough, task)
-        same = found == BeamConfig(length_penalty=penalty, stop="exact").run(exact, task)
-        assert (same and enough.all_rows == exact.all_rows) is (penalty == "none")
-        rows[penalty] = enough.all_rows
-    assert rows["none"] < rows["power"]
+        found = []
+        for stop in ("enough", "heuristic", "exact"):
+            steps = TableSteps(table)
+            found.append(BeamConfig(length_penalty=penalty, stop=stop).run(steps, task))
+            rows[penalty, stop] = steps.all_rows
+        assert (found[0] == found[2]) is (penalty == "none")
+    assert rows["none", "enough"] == rows["none", "heuristic"] == rows["none", "exact"] < rows["power", "enough"]
+    assert rows["power", "enough"] < rows["power", "heuristic"] <= rows["power", "exact"]
 
 
 def test_coverage_is_the_formula() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
-from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.search import Constraints, SearchConfig, searches
@@ -23,6 +23,8 @@ from qkv.text.special import SPECIAL
 from tests.support.exported import TIE, decided_model, random_sources, score_by_model
 
 NONE = {"kind": "none"}
+ENOUGH = {"stop": "enough"}
+SHORT = {"max_factor": 1.0, "max_extra": 5}
 Pair = tuple[TorchEngine, CTranslate2Engine]
 
 
@@ -80,16 +82,34 @@ def outputs(hypotheses: Sequence[Hypothesis]) -> list[tuple[list[int], bool]]:
     return [(one.tokens, one.ended) for one in hypotheses]
 
 
-@pytest.mark.parametrize("kind", [GreedyConfig, BeamConfig])
-def test_a_thousand_sentences_come_out_the_same(engines: Callable[..., Pair], kind: type[SearchConfig]) -> None:
-    search = kind(max_factor=1.0, max_extra=5)
+@pytest.mark.parametrize(
+    "search", [GreedyConfig(**SHORT), BeamConfig(stop="enough", **SHORT), BeamConfig(stop="exact", **SHORT)], ids=str
+)
+def test_a_thousand_sentences_come_out_the_same(engines: Callable[..., Pair], search: SearchConfig) -> None:
     ours, theirs = engines()
     sources = random_sources(1000, seed=5)
-    expected = [found for rows in batches(sources) for found in ours.decode(rows, request(search, len(rows)))]
-    found = [found for rows in batches(sources) for found in theirs.decode(rows, request(search, len(rows)))]
+    expected, found = decoded(ours, sources, search), decoded(theirs, sources, search)
     assert_same(expected, found, partial(score_in, ours, search, sources))
     ended = sum(own[0].ended for own in found)
     assert 100 < ended < 900, "some must end by themselves and some be cut, or the test says little"
+
+
+def test_a_thousand_sentences_by_the_heuristic(engines: Callable[..., Pair]) -> None:
+    """It stops otherwise than we: nearly all are what `exact` finds, and none is better than that."""
+    _, theirs = engines()
+    sources = random_sources(1000, seed=5)
+    best, found, hasty = (
+        decoded(theirs, sources, BeamConfig(stop=stop, **SHORT)) for stop in ("exact", "heuristic", "enough")
+    )
+    assert sum(outputs(own) == outputs(other) for own, other in zip(best, found, strict=True)) >= 985
+    assert sum(outputs(own) == outputs(other) for own, other in zip(best, hasty, strict=True)) < 900
+    gaps = [own[0].score - other[0].score for own, other in zip(best, found, strict=True)]
+    assert min(gaps) > -TIE
+    assert sum(gaps) < 0.001 * len(gaps)
+
+
+def decoded(engine: Engine, sources: list[list[int]], search: SearchConfig) -> list[list[Hypothesis]]:
+    return [found for rows in batches(sources) for found in engine.decode(rows, request(search, len(rows)))]
 
 
 def batches(sources: list[list[int]]) -> list[list[list[int]]]:
@@ -100,14 +120,18 @@ def batches(sources: list[list[int]]) -> list[list[list[int]]]:
 @pytest.mark.parametrize(
     ("search", "nbest"),
     [
-        (BeamConfig(), 5),
-        (BeamConfig(size=3, length_penalty={"kind": "power", "alpha": 0.4}), 2),
-        (BeamConfig(size=4, length_penalty={"kind": "power", "alpha": -0.5}), 4),
+        (BeamConfig(**ENOUGH), 5),
+        (BeamConfig(size=3, length_penalty={"kind": "power", "alpha": 0.4}, **ENOUGH), 2),
+        (BeamConfig(size=4, length_penalty={"kind": "power", "alpha": -0.5}, **ENOUGH), 4),
+        (BeamConfig(stop="exact"), 5),
+        (BeamConfig(size=3, length_penalty={"kind": "power", "alpha": 0.4}, stop="exact"), 2),
+        (BeamConfig(size=4, length_penalty={"kind": "power", "alpha": -0.5}, stop="exact"), 1),
         (BeamConfig(size=4, length_penalty=NONE), 1),
         (BeamConfig(size=4, length_penalty=NONE, stop="exact"), 1),
         (BeamConfig(size=1), 1),
-        (BeamConfig(max_factor=0.5, max_extra=0), 5),
-        (BeamConfig(max_factor=0.5, max_extra=1), 1),
+        (BeamConfig(max_factor=0.5, max_extra=0, **ENOUGH), 5),
+        (BeamConfig(max_factor=0.5, max_extra=1, **ENOUGH), 1),
+        (BeamConfig(max_factor=0.5, max_extra=1, stop="exact"), 3),
         (BeamConfig(max_length=7, length_penalty={"kind": "power", "alpha": 0.0}), 1),
         (GreedyConfig(max_factor=0.5, max_extra=1), 1),
         (GreedyConfig(min_length=6), 1),
@@ -129,7 +153,11 @@ def test_a_sentence_has_its_own_limit_in_any_batch(engines: Callable[..., Pair])
     """CTranslate2 has one limit for a call; the longest source must not lengthen the others' outputs."""
     _, theirs = engines(end=0.001)
     sources = [*random_sources(10, longest=3), random_sources(1, longest=12, seed=9)[0] * 3]
-    for search in (GreedyConfig(max_extra=1), BeamConfig(max_extra=1), BeamConfig(max_extra=1, length_penalty=NONE)):
+    for search in (
+        GreedyConfig(max_extra=1),
+        BeamConfig(max_extra=1, length_penalty=NONE),
+        *(BeamConfig(max_extra=1, stop=stop) for stop in ("enough", "heuristic", "exact")),
+    ):
         together = theirs.decode(sources, request(search, len(sources)))
         alone = [theirs.decode([ids], request(search, 1))[0] for ids in sources]
         assert_same(alone, together)
@@ -139,7 +167,8 @@ def test_a_sentence_has_its_own_limit_in_any_batch(engines: Callable[..., Pair])
 def test_attention_and_token_scores_when_asked(engines: Callable[..., Pair]) -> None:
     ours, theirs = engines()
     sources = random_sources(20)
-    for wanted in (request(GreedyConfig(), 20, attention=True), request(BeamConfig(), 20, 3, attention=True)):
+    beam = BeamConfig(**ENOUGH)
+    for wanted in (request(GreedyConfig(), 20, attention=True), request(beam, 20, 3, attention=True)):
         for own, other in zip(ours.decode(sources, wanted), theirs.decode(sources, wanted), strict=True):
             assert outputs(own) == outputs(other)
             for one, two in zip(own, other, strict=True):
@@ -196,7 +225,7 @@ def test_work_is_stopped_by_raising(engines: Callable[..., Pair]) -> None:
     ("search", "nbest", "reason"),
     [
         (BeamConfig(length_penalty={"kind": "gnmt"}), 1, "it has no length penalty gnmt"),
-        (BeamConfig(stop="exact"), 1, "it stops only by stop: enough"),
+        (BeamConfig(size=1, stop="exact"), 1, "its beam of size 1 is greedy search"),
         (BeamConfig(length_penalty=NONE), 2, "may stop before the best 2 are found"),
         (BeamConfig(size=4, groups=2), 1, "it has no groups of beams"),
         (BeamConfig(coverage_penalty=0.2), 1, "coverage_penalty"),
@@ -223,7 +252,7 @@ def test_other_kinds_of_search_are_refused_by_name() -> None:
     assert others
     for kind in others:
         assert reasons_against_search(searches[kind]()) == [f"it has no search kind {kind}"]
-    two = BeamConfig(stop="exact", coverage_penalty=0.1)
+    two = BeamConfig(groups=5, coverage_penalty=0.1)
     assert len(reasons_against_search(two)) == 2
 
 

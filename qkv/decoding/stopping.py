@@ -1,0 +1,78 @@
+"""When a beam search is done with a sentence that still has live hypotheses.
+
+A weak END among the first candidates is a finished hypothesis, too. In a small vocabulary nearly every step has one, so
+counting what has ended says nothing about what has not: the two other rules compare the scores of both.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+StoppingName = Literal["heuristic", "enough", "exact"]
+LengthPenalty = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far the search for one sentence has come."""
+
+    finished: Sequence[float]
+    """The scores of the hypotheses that ended, best first."""
+    best_live: float
+    """log p of the best one that goes on."""
+    length: int
+    """The number of tokens of those that go on."""
+    max_length: int
+
+
+class StoppingRule(Protocol):
+    def __call__(self, standing: Standing) -> bool:
+        """Whether the sentence is done."""
+
+
+@dataclass(frozen=True)
+class Enough:
+    """`count` hypotheses have ended, however bad they are."""
+
+    count: int
+
+    def __call__(self, standing: Standing) -> bool:
+        return len(standing.finished) >= self.count
+
+
+@dataclass(frozen=True)
+class Exact:
+    """`wanted` hypotheses have ended, and no live one can become better than these, whatever follows it.
+
+    log p only falls, and a length penalty is largest at one end of the lengths that are left.
+    """
+
+    wanted: int
+    length_penalty: LengthPenalty
+
+    def __call__(self, standing: Standing) -> bool:
+        if len(standing.finished) < self.wanted:
+            return False
+        largest = max(self.length_penalty(standing.length + 1), self.length_penalty(standing.max_length))
+        return standing.finished[self.wanted - 1] >= standing.best_live / largest
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """`count` hypotheses have ended, and no live one is better than the worst of the best `count` at present.
+
+    The present score of a live hypothesis is its log p so far over the length penalty of its length so far. It can
+    still become better, since each further token divides log p by more: hence a heuristic. Where `exact` knows earlier
+    that nothing better can come, the sentence is done as well.
+    """
+
+    count: int
+    exact: Exact
+
+    def __call__(self, standing: Standing) -> bool:
+        if self.exact(standing):
+            return True
+        if len(standing.finished) < self.count:
+            return False
+        present = standing.best_live / self.exact.length_penalty(standing.length)
+        return standing.finished[self.count - 1] >= present
