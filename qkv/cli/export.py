@@ -33,8 +33,11 @@ def export(
     reporter = default_reporter()
     try:
         reporter.counting("Exporting")(0, None)
-        check = _comparison(to, quantization, sample_texts(model, sample), reporter)
+        texts = sample_texts(model, sample)
+        check = _comparison(to, quantization, texts, reporter)
         size = export_model(model, to, out, quantization, check)
+        if to == "ctranslate2" and quantization in (None, "float32"):
+            compare_search(model, out, texts, reporter)
     finally:
         reporter.close()
     typer.echo(f"{out}: written for {to}{f' in {quantization}' if quantization else ''}, {size / 1e6:.1f} MB", err=True)
@@ -84,3 +87,24 @@ def _comparison(to: str, quantization: str | None, texts: Sequence[str] | None, 
         reporter.say(f"{quantization} compared with float32 on {len(sources)} {kind}: {found}")
 
     return compare
+
+
+def compare_search(model: Path, out: Path, texts: Sequence[str] | None, reporter: "Reporter") -> None:
+    """Say so if the usual search finds worse outputs in the export than in the model."""
+    from qkv.decoding.agreement import sample_sources
+    from qkv.decoding.engine import DecodeRequest
+    from qkv.decoding.fast_engines import FAST, missing_packages
+    from qkv.decoding.shortfall import mean_scores
+    from qkv.decoding.torch_engine import TorchEngine
+    from qkv.decoding.usual import usual_search
+    from qkv.models.folder import load_model
+    from qkv.models.locate import locate_model
+
+    saved, fast = load_model(locate_model(model)), FAST["ctranslate2"]
+    request = DecodeRequest(usual_search(saved.config).within(saved.config.length_limit), 1, [])
+    if missing_packages(fast, exported=True) or not fast.approximates(request):
+        return
+    engine = fast.open(out, 1)
+    scores = mean_scores(engine, TorchEngine([saved.model]), sample_sources(saved, texts, engine.src_limit), request)
+    if scores.worse:
+        reporter.say(f"{out}: its beam search is worse than torch's ({scores}); decode with search.stop=exact")

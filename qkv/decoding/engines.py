@@ -1,7 +1,7 @@
 """Which engine runs a model: a fast one where it can do what is asked, else PyTorch."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -11,6 +11,7 @@ from qkv.decoding.engine import DecodeRequest, Engine
 from qkv.decoding.fast_engines import FAST, FastEngine, make_engine, missing_packages, usual_engine
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.refinement.rescoring import Rescorer
+from qkv.decoding.shortfall import mean_scores
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.errors import QkvError, UsageError
 
@@ -64,6 +65,21 @@ class Engines:
             warnings.warn(f"the slower engine torch is used: {error}", stacklevel=2)
             self.wanted = "torch"
             return self.torch
+
+    def compare(self, engine: Engine, request: DecodeRequest, sources: Callable[[], Sequence[list[int]]]) -> Engine:
+        """`engine`, or torch if the search of `engine` is worse on some of `sources`; an export was compared before."""
+        if engine.name not in FAST or self.models.exported or not self.kind.approximates(request):
+            return engine
+        scores = mean_scores(engine, self.torch, sources(), request)
+        if not scores.worse:
+            return engine
+        said = f"the search of the engine {engine.name} is worse here: some outputs have {scores}"
+        if self.wanted != "auto":
+            warnings.warn(f"{said}; use the engine torch, or search.stop=exact", stacklevel=2)
+            return engine
+        warnings.warn(f"the slower engine torch is used, because {said}", stacklevel=2)
+        self.wanted = "torch"
+        return self.torch
 
     @cached_property
     def kind(self) -> FastEngine:

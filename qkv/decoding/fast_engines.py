@@ -27,6 +27,9 @@ class FastEngine(Protocol):
     def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
         """Why it cannot decode so."""
 
+    def approximates(self, request: DecodeRequest) -> bool:
+        """Whether its search may end otherwise than ours, so that its outputs should be compared."""
+
     def open(self, folder: Path, threads: int) -> Engine:
         """From an export."""
 
@@ -53,6 +56,11 @@ class CTranslate2(FastEngine):
         from qkv.decoding.ctranslate2_engine import reasons_against_request
 
         return reasons_against_request(request)
+
+    def approximates(self, request: DecodeRequest) -> bool:
+        from qkv.decoding.patience import approximates
+
+        return approximates(request.search)
 
     def open(self, folder: Path, threads: int) -> Engine:
         from qkv.decoding.ctranslate2_engine import CTranslate2Engine
@@ -88,6 +96,9 @@ class OnnxRuntime(FastEngine):
         from qkv.decoding.onnx_engine import reasons_against_request
 
         return reasons_against_request(request, config.model.decoder.kind)
+
+    def approximates(self, request: DecodeRequest) -> bool:
+        return False
 
     def open(self, folder: Path, threads: int) -> Engine:
         from qkv.decoding.onnx_engine import OnnxEngine

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_tex
 from qkv.decoding.job import open_job
 from qkv.decoding.output import Form, LongLines, PassCount
 from qkv.decoding.texts import Source, Wishes
-from qkv.decoding.translator import Translator
+from qkv.decoding.translator import CHUNK, Translator
 from qkv.progress import Reporter
 
 
@@ -32,8 +32,8 @@ class LineWork:
     def to_stdout(self, sources: Iterable[Source], path: Path | None) -> None:
         """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
         if path is None and sys.stdin.isatty():
-            decoder = self.translator.decoder(self.wishes)
             for number, source in enumerate(sources, start=1):
+                decoder = self.translator.compared(self.wishes, [source])
                 _write_out(self.form(number, decoder([source])[0]).encode())
             return
         total = survey(path).lines if path else count_ahead(sys.stdin.buffer)
@@ -43,14 +43,18 @@ class LineWork:
     def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
         """A job. `files` are what the sources come from, the lines to translate first."""
         read = {name: survey(path) for name, path in files.items()}
+        # The first lines decide on the engine, so that a job that goes on has the one that it began with.
+        rest = iter(sources)
+        first = list(islice(rest, CHUNK))
+        self.translator.compared(self.wishes, first)
         with open_job(output, self.identity(read), restart) as job:
             if job.finished:
                 self.reporter.say(f"{output}: is complete already")
             else:
                 if job.lines:
                     self.reporter.say(f"{output}: going on after line {job.lines:,}")
-                rest = islice(sources, job.lines, None)
-                for text, lines in self._pieces(rest, job.lines, next(iter(read.values())).lines):
+                left = islice(chain(first, rest), job.lines, None)
+                for text, lines in self._pieces(left, job.lines, next(iter(read.values())).lines):
                     job.commit(text, lines)
             job.finish()
 

@@ -34,6 +34,11 @@ def counts(beam: BeamConfig) -> bool:
     return beam.stop == "enough" or beam.unpenalised or (beam.size == 1 and beam.stop == "heuristic")
 
 
+def approximates(search: SearchConfig) -> bool:
+    """Whether it may stop where our own search would not."""
+    return isinstance(search, BeamConfig) and search.stop == "heuristic" and not counts(search)
+
+
 def never_stops(patience: float, max_length: int) -> bool:
     """Before the last step fewer hypotheses have ended than such a patience asks for."""
     return patience >= max_length

@@ -102,6 +102,7 @@ class Translator:
         self.max_src_tokens = given.max_src_tokens
         self.split_long, self.overlap = given.split_long, given.overlap
         self._decoders: dict[Wishes, TextDecoder] = {}
+        self._compared: set[Wishes] = set()
 
     @cached_property
     def search(self) -> SearchConfig:
@@ -182,7 +183,7 @@ class Translator:
         sources = list(sources_of(texts, prefixes, required))
         rules = tuple(checked_texts("forbidden", forbidden))
         wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
-        decoder = self.decoder(wishes)
+        decoder = self.compared(wishes, sources[:CHUNK])
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
         if len(sources) == 1 and len((prepared := decoder.prepare(sources)).batches) == 1:
@@ -216,14 +217,15 @@ class Translator:
         The output of a chunk depends on that chunk alone, however many processes there are: with more than one chunk,
         each is translated by one thread.
         """
-        decoder = self.decoder(wishes)
         pieces = in_chunks(sources, CHUNK)
+        first = list(islice(pieces, 2))
+        pieces = chain(first, pieces)
+        decoder = self.compared(wishes, first[0]) if first and not start else self.decoder(wishes)
         if not isinstance(decoder.engine, TorchEngine):
             yield from translate_in_threads(decoder, pieces)
             return
-        first = list(islice(pieces, 2))
         alone = len(first) < 2 and not start
-        pieces, began = chain(first, pieces), time.monotonic()
+        began = time.monotonic()
         for piece in pieces:
             if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
                 yield from translate_in_team(self._setup(wishes), self.workers, chain([piece], pieces))
@@ -240,6 +242,16 @@ class Translator:
                 engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.reading
             )
         return self._decoders[wishes]
+
+    def compared(self, wishes: Wishes, sources: Sequence[Source]) -> TextDecoder:
+        """The same, once its engine was compared with torch on some of these first sources."""
+        decoder = self.decoder(wishes)
+        if wishes not in self._compared:
+            self._compared.add(wishes)
+            engine = self.engines.compare(decoder.engine, self._example(wishes), lambda: decoder.prepare(sources).ids)
+            if engine is not decoder.engine:
+                self._decoders.clear()
+        return self.decoder(wishes)
 
     def _example(self, wishes: Wishes) -> DecodeRequest:
         """A request by which an engine can tell whether it can do what is wished."""

@@ -1,0 +1,130 @@
+"""What the ways to stop a beam search cost, and what they find: time, agreement with `exact`, mean score.
+
+    python benchmarks/beam_stopping.py MODEL --src FILE [--count 10000] [--engine torch] [search.size=5 ...]
+    python benchmarks/beam_stopping.py --random 10 [--count 10000]
+
+FILE has a source a line; what follows a tab is left out. `--random` takes so many models of random weights and 14
+tokens instead. Time is processor time of one thread, relative to `enough`. The scores are log p over the length
+penalty, for greedy search too.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+
+import torch
+
+from qkv.config.overrides import apply_overrides
+from qkv.decoding.batching import by_length
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.engine import DecodeRequest, Engine
+from qkv.decoding.engines import Engines
+from qkv.decoding.greedy import GreedyConfig
+from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.model_set import ModelSet
+from qkv.decoding.search import Constraints, SearchConfig
+from qkv.decoding.torch_engine import TorchEngine
+from qkv.models.build import build_model
+from qkv.models.config import ModelConfig
+from qkv.models.locate import locate_model
+from qkv.text import SPECIAL
+
+Work = list[tuple[Engine, list[list[int]]]]
+"""Engines and the sources for each."""
+SMALL = {
+    "d_model": 16,
+    "d_ff": 24,
+    "num_heads": 2,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "share_embeddings": "none",
+}
+VOCABULARY = 14
+
+
+@dataclass
+class Found:
+    outputs: list[Hypothesis]
+    seconds: float
+
+
+def search_all(work: Work, search: SearchConfig) -> Found:
+    began = time.process_time()
+    outputs: list[Hypothesis] = []
+    for engine, sources in work:
+        for rows in by_length([len(ids) for ids in sources], search.rows, engine.batch_tokens):
+            request = DecodeRequest(search, 1, [Constraints()] * len(rows), token_scores=True)
+            outputs += [own[0] for own in engine.decode([sources[row] for row in rows], request)]
+    return Found(outputs, time.process_time() - began)
+
+
+def given_model(folder: Path, name: str, file: Path, count: int) -> Work:
+    models = ModelSet([locate_model(folder)])
+    with file.open(encoding="utf-8") as lines:
+        texts = [line.rstrip("\n").split("\t")[0] for line in islice(lines, count)]
+    sources = [[*ids, SPECIAL.eos] for ids in models.tokenizers.src.encode_batch(texts) if ids]
+    engine = Engines(models, name, 1, None).choose(DecodeRequest(BeamConfig(stop="enough"), 1, [Constraints()]))
+    return [(engine, sources)]
+
+
+def random_models(number: int, count: int) -> Work:
+    work: Work = []
+    for seed in range(number):
+        torch.manual_seed(seed)
+        model = build_model(ModelConfig(**SMALL), VOCABULARY, VOCABULARY, SPECIAL.pad).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+        chance = random.Random(seed)
+        lengths = (chance.randint(1, 8) for _ in range(count // number))
+        sources = [[*(chance.randrange(5, VOCABULARY) for _ in range(length)), SPECIAL.eos] for length in lengths]
+        work.append((TorchEngine([model]), sources))
+    return work
+
+
+def report(work: Work, changes: dict[str, object]) -> None:
+    """A line for each way to stop; batches are the same for all but greedy search."""
+    beams = {stop: BeamConfig.model_validate({**changes, "stop": stop}) for stop in ("enough", "heuristic", "exact")}
+    limits = beams["exact"].model_dump(include={"max_length", "max_factor", "max_extra"})
+    search_all([(engine, sources[:20]) for engine, sources in work], beams["exact"])
+    found = {stop: search_all(work, beam) for stop, beam in beams.items()}
+    greedy = search_all(work, GreedyConfig.model_validate(limits))
+    exact, penalty = found["exact"], beams["exact"].length_penalty
+    mean = fmean(sum(one.token_scores) / penalty.at(len(one.token_scores)) for one in greedy.outputs)
+    print(f"{len(exact.outputs):,} sentences, engine {work[0][0].name}\n")
+    print("| stop | time | as `exact` | mean score |\n|---|---|---|---|")
+    for stop, own in found.items():
+        same = fmean(a.tokens == b.tokens for a, b in zip(own.outputs, exact.outputs, strict=True))
+        score = fmean(one.score for one in own.outputs)
+        print(f"| `{stop}` | {own.seconds / found['enough'].seconds:.2f} | {100 * same:.2f} % | {score:.4f} |")
+    print(f"| greedy search | {greedy.seconds / found['enough'].seconds:.2f} | | {mean:.4f} |")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, nargs="?")
+    parser.add_argument("settings", nargs="*", metavar="search.key=value")
+    parser.add_argument("--src", type=Path)
+    parser.add_argument("--engine", choices=["torch", "ctranslate2"], default="torch")
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--random", type=int, default=0, metavar="MODELS")
+    options = parser.parse_args(arguments)
+    if not options.random and not (options.model and options.src):
+        parser.error("give a model and --src, or --random")
+    torch.set_num_threads(1)
+    work = (
+        random_models(options.random, options.count)
+        if options.random
+        else given_model(options.model, options.engine, options.src, options.count)
+    )
+    changes = apply_overrides({}, options.settings).get("search", {})
+    report(work, dict(changes))
+
+
+if __name__ == "__main__":
+    main()
