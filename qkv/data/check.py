@@ -1,6 +1,6 @@
 """Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,29 +36,6 @@ class PartReport:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Which targets of a part an output can reach."""
-
-    most: Callable[[int], int]
-    """The most tokens of an output, END included, for a source of so many."""
-    key: str
-    """What of the configuration sets another limit."""
-
-    def beyond(self, store: PairStore) -> int:
-        """How many targets are longer than an output may be."""
-        lengths, place = np.unique(store.src_len, return_inverse=True)
-        return int((store.tgt_len > np.array([self.most(int(length)) for length in lengths])[place]).sum())
-
-
-@dataclass(frozen=True)
-class Unreachable:
-    """Targets that no output can equal, because a limit cuts it before."""
-
-    pairs: int
-    key: str
-
-
-@dataclass(frozen=True)
 class Sample:
     """A pair of train as the model will see it."""
 
@@ -81,8 +58,6 @@ class DataReport:
     samples: list[Sample]
     length_limit: LengthLimit
     """The longest outputs of a model that learns from train."""
-    unreachable: dict[str, Unreachable]
-    """By the name of the part; only where there are some."""
     advice: list[str] = field(default_factory=list)
     """What could be better, a sentence each."""
 
@@ -101,11 +76,6 @@ class DataReport:
             )
         limit = self.length_limit
         lines.append(f"outputs: at most {limit.factor:g} x source + {limit.extra} tokens, learnt from train")
-        for name, found in self.unreachable.items():
-            lines.append(
-                f"warning: {found.pairs:,} of {self.parts[name].store.kept:,} targets of {name} are longer than an "
-                f"output may be, so no model can get them right; raise {found.key}"
-            )
         lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
         for sample in self.samples:
             lines += [f"  {sample.pair}", f"    src {' '.join(sample.src)}", f"    tgt {' '.join(sample.tgt)}"]
@@ -120,12 +90,8 @@ def check_data(
     batch: BatchConfig,
     seed: int = 0,
     progress: Progress | None = None,
-    reach: Callable[[LengthLimit], Mapping[str, Reach]] = lambda limit: {},
 ) -> DataReport:
-    """Look at prepared data: `train`, and maybe `dev` and `test`. Duplicates are found by 64-bit hashes.
-
-    `reach` says, of the limit that train gives, how long the outputs for some of the parts may be.
-    """
+    """Look at prepared data: `train`, and maybe `dev` and `test`. Duplicates are found by 64-bit hashes."""
     total, done = sum(len(store) for store in stores.values()), 0
     parts = {}
     for name, store in stores.items():
@@ -133,7 +99,6 @@ def check_data(
         done += len(store)
     train = stores["train"]
     budget = Budget(batch.tokens, batch.pairs)
-    limit = fit_length_limit(train.src_len, train.tgt_len)
     plan = epoch_plan(train.src_len, train.tgt_len, train.ranges, seed, 0, budget)
     return DataReport(
         parts=parts,
@@ -141,8 +106,7 @@ def check_data(
         batches=len(plan),
         padding=plan.padding(train.src_len, train.tgt_len),
         samples=_samples(train, tokenizers),
-        length_limit=limit,
-        unreachable=_unreachable(stores, reach(limit)),
+        length_limit=fit_length_limit(train.src_len, train.tgt_len),
     )
 
 
@@ -172,11 +136,6 @@ def _check_part(store: PairStore, before: int, total: int, progress: Progress | 
 def _quantiles(lengths: Lengths) -> dict[str, int]:
     values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
     return {name: int(value) for name, value in zip(QUANTILES, values, strict=True)}
-
-
-def _unreachable(stores: Mapping[str, PairStore], reach: Mapping[str, Reach]) -> dict[str, Unreachable]:
-    found = {name: Unreachable(own.beyond(stores[name]), own.key) for name, own in reach.items() if name in stores}
-    return {name: own for name, own in found.items() if own.pairs}
 
 
 def _samples(store: PairStore, tokenizers: TokenizerPair) -> list[Sample]:

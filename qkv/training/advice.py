@@ -12,6 +12,7 @@ from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore
 from qkv.models.size import count_parameters
 from qkv.training.prepare import Prepared
+from qkv.training.reach import out_of_reach
 from qkv.training.recipe import Recipe
 from qkv.training.sizes import fitting_sizes
 
@@ -145,10 +146,16 @@ def _length(now: Situation) -> Iterator[str]:
         )
 
 
+def _dev_reach(now: Situation) -> Iterator[str]:
+    if now.prepared.dev is not None:
+        yield from out_of_reach("dev", now.prepared.dev, now.recipe, now.prepared.length_limit)
+
+
 CHECKS: tuple[Callable[[Situation], Iterator[str]], ...] = (
     _headers,
     _dev_in_train,
     _dev_size,
+    _dev_reach,
     _model_size,
     _warm_up,
     _length,

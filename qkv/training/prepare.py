@@ -3,11 +3,12 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from qkv.data.length_limit import fit_length_limit
+from qkv.data.length_limit import LengthLimit, fit_length_limit
 from qkv.data.parts import Part, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
@@ -36,16 +37,20 @@ class Prepared:
         tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
         return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
 
+    @cached_property
+    def length_limit(self) -> LengthLimit:
+        """How long the outputs of a model that learns from these pairs may be."""
+        return fit_length_limit(self.train.src_len, self.train.tgt_len)
+
     def saved_config(self, recipe: Recipe) -> SavedConfig:
         """What a model that was trained on these pairs is saved with."""
-        src_len, tgt_len = self.train.src_len, self.train.tgt_len
         return SavedConfig(
             imports=recipe.imports,
             model=recipe.model,
             text=recipe.text,
-            longest_src=int(src_len.max()),
-            median_src=int(np.median(src_len)),
-            length_limit=fit_length_limit(src_len, tgt_len),
+            longest_src=int(self.train.src_len.max()),
+            median_src=int(np.median(self.train.src_len)),
+            length_limit=self.length_limit,
         )
 
 
