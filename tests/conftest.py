@@ -1,6 +1,11 @@
 """Shape checks on: every annotated tensor of these packages is checked when its function is called."""
 
+import os
+
 from jaxtyping import install_import_hook
+
+# Two workers are tested on a machine with one core, too.
+os.environ.setdefault("QKV_MAX_WORKERS", "2")
 
 CHECKED = ["qkv.functional", "qkv.kernels", "qkv.layers", "qkv.models"]
 

@@ -4,25 +4,29 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from queue import SimpleQueue
 
+from qkv.child import child_command
 from qkv.decoding.texts import Source
 from qkv.decoding.translation import Translation
 from qkv.decoding.worker import Answer, Setup
 from qkv.errors import QkvError
 
-COMMAND = [sys.executable, "-m", "qkv.decoding.worker"]
 AHEAD = 2
 """Chunks that are read ahead for each worker, so that none has to wait."""
 HEED = 1.0
 """Seconds after which a signal is heeded at the latest. One that comes as the main thread begins to wait for an answer,
 or that another thread receives, does not wake it.
 """
+
+
+def command(descriptor: int) -> list[str]:
+    """What starts a worker that answers through an open file."""
+    return child_command("qkv.decoding.worker", str(descriptor))
 
 
 class Worker:
@@ -33,7 +37,7 @@ class Worker:
         try:
             # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipe closes.
             self.process = subprocess.Popen(
-                [*COMMAND, str(other_end)],
+                command(other_end),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[other_end],
@@ -103,7 +107,8 @@ def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]
         for chunk in chunks:
             # None is started that would have nothing to do.
             if len(team) < workers:
-                team.append(Worker(setup))
+                # In a thread that lives until the end, since the worker ends with it; one is free for each worker.
+                team.append(threads.submit(Worker, setup).result())
                 idle.put(team[-1])
             waiting.append(threads.submit(translate, chunk))
             if len(waiting) >= AHEAD * workers:

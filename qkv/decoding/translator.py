@@ -33,7 +33,7 @@ from qkv.decoding.usual import usual_search
 from qkv.decoding.worker import Setup
 from qkv.errors import UsageError
 from qkv.files import read_manifest
-from qkv.kernels.threads import cores, using_threads
+from qkv.kernels.threads import bounded_workers, using_threads
 from qkv.models.locate import locate_model
 from qkv.models.parallel import ParallelModel
 from qkv.text import SPECIAL
@@ -90,7 +90,7 @@ class Translator:
         )
         require_draft(draft)
         self.models = ModelSet(model)
-        self.workers = cores() if given.workers == "auto" else given.workers
+        self.workers = bounded_workers(given.workers, "workers")
         self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter, self._rescorer)
         self._draft = draft
         if engine in FAST:

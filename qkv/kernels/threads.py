@@ -3,13 +3,32 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
+
+from qkv.errors import UsageError
 
 
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def bounded_workers(wanted: int | Literal["auto"], key: str) -> int:
+    """How many processes may share the work: as many as there are cores, or as QKV_MAX_WORKERS allows."""
+    if wanted == "auto":
+        return cores()
+    allowed = os.environ.get("QKV_MAX_WORKERS", "0")
+    if not allowed.isdecimal():
+        raise UsageError(f"QKV_MAX_WORKERS={allowed}: must be a whole number")
+    most = max(cores(), int(allowed))
+    if wanted > most:
+        raise UsageError(
+            f"{key}={wanted:,}: this process may use {cores()} cores, and more workers would only take memory; give at "
+            f"most {most}, or set QKV_MAX_WORKERS={wanted} to start so many all the same"
+        )
+    return wanted
 
 
 @contextmanager

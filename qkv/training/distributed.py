@@ -7,9 +7,7 @@ the update is the same as with one process, but for the rounding of the sums.
 import datetime
 import os
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +19,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
+from qkv.child import child_command
 from qkv.errors import QkvError, TeamBroken
 from qkv.kernels.threads import cores
+from qkv.temporary import temporary_folder
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
 """Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""
@@ -84,7 +84,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
     if world == 1:
         yield Team()
         return
-    with tempfile.TemporaryDirectory(prefix="qkv-") as meeting:
+    with temporary_folder(Path(tempfile.gettempdir()) / "qkv-team", 0o700) as meeting:
         address = f"{meeting}/rendezvous"
         workers = [_start_worker(run, checkpoint, rank, world, address) for rank in range(1, world)]
         try:
@@ -98,8 +98,8 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
 
 
 def _start_worker(run: Path, checkpoint: Path | None, rank: int, world: int, address: str) -> subprocess.Popen[bytes]:
-    arguments = [str(run), str(rank), str(world), address, str(checkpoint or ""), str(os.getpid())]
-    command = [sys.executable, "-m", "qkv.training.worker", *arguments]
+    arguments = [str(run), str(rank), str(world), address, str(checkpoint or "")]
+    command = child_command("qkv.training.worker", *arguments)
     # A session of its own: Ctrl-C reaches the leader only, which tells the workers at the next update.
     return subprocess.Popen(command, start_new_session=True)
 
@@ -115,9 +115,8 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
 
 
 @contextmanager
-def join_as_worker(address: str, rank: int, world: int, leader: int) -> Iterator[Team]:
-    """In a worker process: meet the others, and end when the leader is gone."""
-    threading.Thread(target=_end_with_parent, args=(leader,), daemon=True).start()
+def join_as_worker(address: str, rank: int, world: int) -> Iterator[Team]:
+    """In a worker process: meet the others."""
     store = FileStore(address, world)
     store.set(f"started/{rank}", "yes")
     try:
@@ -129,12 +128,6 @@ def join_as_worker(address: str, rank: int, world: int, leader: int) -> Iterator
 def _join(store: FileStore, rank: int, world: int) -> Team:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     return Team(rank, world)
-
-
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 def _stop(workers: list[subprocess.Popen[bytes]]) -> None:

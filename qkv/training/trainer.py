@@ -8,7 +8,7 @@ from qkv.config import differing_keys, dump_config, load_config, with_overrides
 from qkv.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
-from qkv.kernels.threads import cores
+from qkv.kernels.threads import bounded_workers, cores
 from qkv.outputs import refuse_inside
 from qkv.text.given import checked_texts, type_name
 from qkv.training.advice import advise
@@ -68,6 +68,8 @@ class Trainer:
             return self._lead_in(run)
 
     def _lead_in(self, run: RunFolder) -> Result:
+        if not self.cluster:
+            bounded_workers(self.recipe.training.workers, "training.workers")
         again = run.is_used() and not self.resuming
         if again:
             self._take_up(run)

@@ -1,4 +1,4 @@
-"""A worker process other than the leader: `python -m qkv.training.worker RUN RANK WORLD ADDRESS CHECKPOINT LEADER`."""
+"""A worker process other than the leader: `python -m qkv.training.worker RUN RANK WORLD ADDRESS CHECKPOINT`."""
 
 import sys
 from pathlib import Path
@@ -10,10 +10,10 @@ from qkv.training.run_folder import RunFolder
 from qkv.training.session import follow
 
 
-def main(run: str, rank: str, world: str, address: str, checkpoint: str, leader: str) -> None:
+def main(run: str, rank: str, world: str, address: str, checkpoint: str) -> None:
     """Join the team and compute this rank's share until the leader stops."""
     keep_freed_memory()
-    with join_as_worker(address, int(rank), int(world), int(leader)) as team:
+    with join_as_worker(address, int(rank), int(world)) as team:
         follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
 
 

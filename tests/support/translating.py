@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 
+from qkv.child import child_command
 from qkv.decoding import team, translator
 from qkv.decoding.texts import TextDecoder
 from tests.support import faults
@@ -37,7 +38,7 @@ def with_small_files(largest: int, chunk: int, *arguments: str) -> None:
 def with_workers(*arguments: str) -> None:
     """The same with two workers from the first line on; they take a chunk each and never answer."""
     translator.PATIENCE = -1.0
-    team.COMMAND = [*team.COMMAND[:1], "-S", "-c", "import sys; sys.stdin.buffer.read()"]
+    team.command = lambda descriptor: child_command("tests.support.idle", str(descriptor))
     in_small_chunks(2, *arguments, "--workers", "2", "--engine", "torch")
 
 

@@ -45,6 +45,7 @@ def test_a_stream_that_is_closed_leaves_no_worker(folder: Path, monkeypatch: pyt
 def test_no_worker_is_started_that_has_nothing_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator, "CHUNK", 4)
     monkeypatch.setattr(translator, "PATIENCE", -1.0)
+    monkeypatch.setenv("QKV_MAX_WORKERS", "9")
     started = watched_workers(monkeypatch)
     found = torch_translator(folder, workers=9).translate(sentences(8))
     assert len(found) == 8
@@ -67,7 +68,7 @@ def watched_workers(monkeypatch: pytest.MonkeyPatch) -> list[team.Worker]:
 def fake_workers(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(translator, "CHUNK", 2)
     monkeypatch.setattr(translator, "PATIENCE", -1.0)
-    monkeypatch.setattr(team, "COMMAND", [sys.executable, "-S", "-c", program])
+    monkeypatch.setattr(team, "command", lambda given: [sys.executable, "-S", "-c", program, str(given)])
 
 
 @pytest.mark.parametrize(

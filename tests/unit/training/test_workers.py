@@ -2,11 +2,17 @@
 
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from qkv.errors import QkvError, UsageError
+from qkv.kernels.threads import bounded_workers, cores
+from qkv.temporary import unique_name
+from qkv.training import distributed
 from qkv.training.run_folder import read_metrics
 from tests.support.forks import Child, Forks
 from tests.support.tiny import (
@@ -98,3 +104,66 @@ def test_a_worker_that_never_starts(data: Path, scratch: Path, forks: Forks) -> 
     ended = forks.call("tests.support.faults:worker_that_cannot_start", recipe, timeout=30)
     assert ended.code == 1
     assert "a worker process ended before it could begin" in ended.complaint
+
+
+def test_more_workers_than_cores_are_refused(data: Path, scratch: Path, forks: Forks) -> None:
+    """Before anything is made; whoever wants them all the same is told how."""
+    recipe = changed(plain(data, scratch / "run", 4), training={"workers": 1000})
+    ended = forks.qkv("train", write_recipe(scratch / "recipe.yaml", recipe))
+    assert ended.code == 2
+    assert ended.complaint.startswith("training.workers=1,000: this process may use ")
+    assert "or set QKV_MAX_WORKERS=1000 to start so many all the same" in ended.complaint
+    assert not (scratch / "run").exists()
+
+
+def test_the_number_of_workers_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QKV_MAX_WORKERS", str(cores() + 5))
+    assert bounded_workers(cores() + 5, "workers") == cores() + 5
+    assert bounded_workers("auto", "workers") == cores()
+    with pytest.raises(UsageError, match=f"give at most {cores() + 5}, or set QKV_MAX_WORKERS"):
+        bounded_workers(cores() + 6, "workers")
+    monkeypatch.setenv("QKV_MAX_WORKERS", "1")
+    assert bounded_workers(cores(), "workers") == cores()
+    monkeypatch.setenv("QKV_MAX_WORKERS", "many")
+    with pytest.raises(UsageError, match="QKV_MAX_WORKERS=many: must be a whole number"):
+        bounded_workers(1, "workers")
+
+
+SLOW_START = """
+import subprocess, sys, time
+from qkv.child import child_command
+subprocess.Popen(child_command("tests.support.idle"), start_new_session=True)
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_child_that_does_not_look_ends_with_its_parent(tmp_path: Path) -> None:
+    """Also one that is killed at once, when the child has not yet come to watch."""
+    for delay in (0.0, 0.02, 0.1, 0.5):
+        parent = subprocess.Popen([sys.executable, "-c", SLOW_START], stdout=subprocess.PIPE)
+        assert parent.stdout
+        assert parent.stdout.readline() == b"started\n"
+        time.sleep(delay)
+        children = [int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
+        assert children
+        parent.kill()
+        parent.communicate()
+        end = time.monotonic() + 10
+        while not all(gone(child) for child in children):
+            assert time.monotonic() < end, "the child outlived its parent"
+            time.sleep(0.02)
+
+
+def test_the_meeting_place_of_a_killed_leader_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = unique_name(tmp_path / "qkv-team")
+    left.mkdir()
+    (left / "rendezvous").write_text("half")
+    (tmp_path / "qkv-team").mkdir()
+    monkeypatch.setattr(distributed, "_start_worker", lambda *_: subprocess.Popen(["false"]))
+    with pytest.raises(QkvError, match="ended before it could begin"), distributed.local_team(tmp_path, None, 2):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["qkv-team"], "a folder of that name is somebody else's"
