@@ -59,7 +59,7 @@ def positions(
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
-    write_output(out, draw_positions(panels, "Scores of equal tokens: queries run down, keys to the right"))
+    write_output(out, draw_positions(panels, "What positions alone do to the scores of equal tokens"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -97,20 +97,31 @@ def wiring(
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
-@app.command("attention")
-def attention(
+@app.command("mask")
+def mask(
     model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every kind.")] = None,
     length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("attention.svg"),
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("mask.svg"),
 ) -> None:
-    """Draw who may attend to whom: of every kind of attention, or of the layers of a model."""
+    """Draw who may attend to whom, not how much: of every kind of attention, or of the layers of a model."""
     from qkv.decoding.model_set import ModelSet
     from qkv.outputs import write_output
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
 
     panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
-    write_output(out, draw_patterns(panels, "Who attends to whom: queries run down, keys to the right"))
+    write_output(out, draw_patterns(panels, "Attention masks: who may attend to whom"))
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
+
+
+@app.command("attention", hidden=True)
+def attention(
+    model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every kind.")] = None,
+    length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
+    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("attention.svg"),
+) -> None:
+    """The old name of qkv show mask."""
+    typer.echo("qkv: qkv show attention draws masks, not weights, and is called qkv show mask now", err=True)
+    mask(model, length, out)
 
 
 @app.command("passes")

@@ -1,4 +1,4 @@
-"""Who attends to whom: the pattern of each kind of attention, or of the layers of a model."""
+"""Who may attend to whom: the mask of each kind of attention, or of the layers of a model; no weights are shown."""
 
 from collections.abc import Mapping
 
@@ -18,10 +18,12 @@ from qkv.layers.attention import (
 from qkv.layers.view import View
 from qkv.models.seq2seq import Seq2Seq
 from qkv.visual.panels import draw_panels, squares
+from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 
 D_MODEL, HEADS = 16, 2
 """The size of an attention that belongs to no model."""
 LENGTH = 32
+ITSELF, OTHERS, MASKED = "#2166ac", "#4393c3", "#8884"
 EXAMPLES: dict[str, tuple[AttentionConfig, Predicate | None]] = {
     "full": (FullConfig(), None),
     "full, decoder": (FullConfig(), causal),
@@ -76,14 +78,25 @@ def patterns_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
 
 def draw_patterns(panels: Mapping[str, Tensor], title: str) -> str:
     """A standalone SVG: queries run down, keys to the right; a coloured cell is a key that the query sees."""
-    return draw_panels(panels, title, _cells)
+    return draw_panels(panels, title, LEGEND, _cells)
+
+
+def _sample(colour: str) -> str:
+    return f'<rect width="{SAMPLE_HEIGHT}" height="{SAMPLE_HEIGHT}" fill="{colour}"/>'
+
+
+LEGEND = (
+    Entry(_sample(ITSELF), "the query itself"),
+    Entry(_sample(OTHERS), "another key that the query may attend to"),
+    Entry(_sample(MASKED), "masked"),
+)
 
 
 def _cells(panel: Tensor) -> list[str]:
     """Itself dark, other keys lighter, the rest a pale ground."""
     size, itself = len(panel), torch.eye(len(panel), dtype=torch.bool)
     return [
-        f'<rect width="{size}" height="{size}" fill="#8884"/>',
-        f'<path fill="#4393c3" d="{squares(panel & ~itself)}"/>',
-        f'<path fill="#2166ac" d="{squares(panel & itself)}"/>',
+        f'<rect width="{size}" height="{size}" fill="{MASKED}"/>',
+        f'<path fill="{OTHERS}" d="{squares(panel & ~itself)}"/>',
+        f'<path fill="{ITSELF}" d="{squares(panel & itself)}"/>',
     ]

@@ -1,8 +1,6 @@
 """The tree that a beam search grows: what each step kept, what ended, and which path won."""
 
-import re
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from qkv.data.batch import padded
 from qkv.decoding.beam import BeamConfig
@@ -13,21 +11,22 @@ from qkv.decoding.steps import ModelSteps
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
+from qkv.visual.svg import SAMPLE_HEIGHT, SAMPLE_WIDTH, Entry, column_width, document, fitted, xml_text
 
-COLUMN, ROW, BOX, MARGIN = 104, 46, 34, 16
-NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML may hold, not even escaped."""
+ROW, BOX, GAP, PADDING = 46, 34, 24, 8
+"""Of a row, of a box in it, between two columns, and beside the text in a box; in pixels."""
+NARROWEST, WIDEST = 56, 200
+"""The room for the text of a box; a longer token is shortened."""
+LABEL_SIZE, SCORE_SIZE = 13, 10
 STYLE = """
-  svg { background: #fff; font: 13px system-ui, sans-serif; color: #222 }
   rect { fill: #f2f4f7; stroke: #98a2b3 }
   path { fill: none; stroke: #c3c9d4; stroke-width: 1.5 }
-  text { fill: currentColor; text-anchor: middle }
-  .score { font-size: 10px; opacity: .7 }
+  .label { font-size: 13px; text-anchor: middle }
+  .score { font-size: 10px; text-anchor: middle; opacity: .8 }
   .ended rect { fill: #fff; stroke-dasharray: 4 3 }
   .best rect { fill: #d9f0e3; stroke: #1a7f4b; stroke-width: 2 }
   path.best { stroke: #1a7f4b; stroke-width: 3 }
   @media (prefers-color-scheme: dark) {
-    svg { background: #16181d; color: #e6e6e6 }
     rect { fill: #262a33; stroke: #667085 }
     path { stroke: #444b58 }
     .ended rect { fill: #16181d }
@@ -50,6 +49,13 @@ class Node:
     """Its rank among what the step kept."""
     finished: bool = False
     best: bool = False
+    score: float | None = None
+    """What ranks it once it has ended: log p over the length penalty."""
+
+    @property
+    def number(self) -> str:
+        """What ranks it, in words that fit into its box."""
+        return f"{self.total:.2f}" if self.score is None else f"score {self.score:.2f}"
 
 
 def grow_tree(
@@ -72,9 +78,13 @@ def grow_tree(
             parent, before = beams[each.parent]
             label = "END" if each.token == SPECIAL.eos else saved.tokenizers.tgt.tokens([each.token])[0]
             node = Node(label, each.total, parent, number, place, each.beam is None)
+            if node.finished and not search.coverage_penalty:
+                # With a coverage penalty it also depends on attention, which is not told here.
+                node.score = each.total / search.length_penalty.at(number)
             path = (*before, each.token)
             if node.finished and list(path) == wanted:
                 _mark(node)
+                node.score = best.score
             if each.beam is not None:
                 grown[each.beam] = (node, path)
             nodes.append(node)
@@ -90,50 +100,48 @@ def _mark(node: Node | None) -> None:
 
 def draw_tree(nodes: list[Node], title: str) -> str:
     """A standalone SVG: time runs to the right, the best of each step is on top, dashed boxes have ended."""
-    width = 2 * MARGIN + COLUMN * (1 + max(node.step for node in nodes))
-    height = 2 * MARGIN + ROW * (1 + max(node.place for node in nodes))
+    widest_number = column_width([node.number for node in nodes], SCORE_SIZE, NARROWEST, WIDEST)
+    inside = column_width([node.label for node in nodes], LABEL_SIZE, widest_number, WIDEST)
+    box = inside + 2 * PADDING
+    width = (box + GAP) * (1 + max(node.step for node in nodes)) - GAP
+    height = ROW * (1 + max(node.place for node in nodes))
     # The winning path is drawn last, over the others.
     edges = sorted((node for node in nodes if node.parent is not None), key=lambda node: node.best)
-    body = [_edge(node) for node in edges] + [_box(node) for node in nodes]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-            f"<title>{xml_text(title)}</title>",
-            f"<style>{STYLE}</style>",
-            *body,
-            "</svg>\n",
-        ]
-    )
+    body = [_edge(node, box) for node in edges] + [_box(node, box, inside) for node in nodes]
+    return document(title, LEGEND, (width, height), STYLE, body)
 
 
-def _corner(node: Node) -> tuple[int, int]:
-    return MARGIN + node.step * COLUMN, MARGIN + node.place * ROW
+def _sample(kind: str) -> str:
+    return f'<g class="{kind}"><rect width="{SAMPLE_WIDTH}" height="{SAMPLE_HEIGHT}" rx="4"/></g>'
 
 
-def _edge(node: Node) -> str:
+LEGEND = (
+    Entry(_sample(""), "kept by a step, the best on top: log p so far"),
+    Entry(_sample("ended"), "ended or cut: score = log p / length penalty"),
+    Entry(_sample("best"), "the path with the best score"),
+)
+
+
+def _corner(node: Node, box: int) -> tuple[int, int]:
+    return node.step * (box + GAP), node.place * ROW
+
+
+def _edge(node: Node, box: int) -> str:
     assert node.parent is not None
-    (x1, y1), (x2, y2) = _corner(node.parent), _corner(node)
-    x1, y1, y2 = x1 + COLUMN - 20, y1 + BOX // 2, y2 + BOX // 2
+    (x1, y1), (x2, y2) = _corner(node.parent, box), _corner(node, box)
+    x1, y1, y2 = x1 + box, y1 + BOX // 2, y2 + BOX // 2
     middle = (x1 + x2) // 2
     kind = ' class="best"' if node.best else ""
     return f'<path{kind} d="M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}"/>'
 
 
-def _box(node: Node) -> str:
-    x, y = _corner(node)
+def _box(node: Node, box: int, inside: int) -> str:
+    x, y = _corner(node, box)
     kinds = [name for name, holds in (("ended", node.finished), ("best", node.best)) if holds]
-    center = x + (COLUMN - 20) // 2
+    center = x + box // 2
     return (
-        f'<g class="{" ".join(kinds)}"><rect x="{x}" y="{y}" width="{COLUMN - 20}" height="{BOX}" rx="6"/>'
-        f'<text x="{center}" y="{y + 15}">{xml_text(_short(node.label))}</text>'
-        f'<text class="score" x="{center}" y="{y + 28}">{node.total:.2f}</text></g>'
+        f'<g class="{" ".join(kinds)}"><title>{xml_text(node.label)}: log p {node.total:.4f}</title>'
+        f'<rect x="{x}" y="{y}" width="{box}" height="{BOX}" rx="6"/>'
+        f'<text class="label" x="{center}" y="{y + 15}">{xml_text(fitted(node.label, inside, LABEL_SIZE))}</text>'
+        f'<text class="score" x="{center}" y="{y + 28}">{node.number}</text></g>'
     )
-
-
-def _short(label: str, most: int = 11) -> str:
-    return label if len(label) <= most else label[: most - 1] + "…"
-
-
-def xml_text(text: str) -> str:
-    """Escaped, and without what no XML may hold."""
-    return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -13,18 +13,17 @@ from qkv.errors import UsageError
 from qkv.models.channels import haltings
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
-from qkv.visual.beam_tree import xml_text
 from qkv.visual.source import source_ids
+from qkv.visual.svg import column_width, document, fitted, xml_text
 
-BAR, HEIGHT, GAP, MARGIN = 22, 16, 8, 16
+BAR, HEIGHT, GAP, BETWEEN = 22, 16, 8, 32
+SIZE, NARROWEST, WIDEST = 13, 30, 180
 STYLE = """
-  svg { background: #fff; font: 13px system-ui, sans-serif; color: #222 }
   rect { fill: #d0d5dd }
   rect.taken { fill: #2166ac }
-  text { fill: currentColor }
-  .side { font-weight: 600 }
+  .token { font-size: 13px }
+  .side { font-size: 13px; font-weight: 600 }
   @media (prefers-color-scheme: dark) {
-    svg { background: #16181d; color: #e6e6e6 }
     rect { fill: #333844 }
     rect.taken { fill: #6aaee0 }
   }
@@ -91,24 +90,23 @@ def depth_lines(depths: Depths) -> list[str]:
 
 def draw_depths(depths: Depths, title: str) -> str:
     """A standalone SVG: what was read on the left, what was said on the right, a box for each step."""
-    label = 10 + 8 * min(20, max(len(each.token) for each in (*depths.source, *depths.target)))
+    tokens = [each.token for each in (*depths.source, *depths.target)]
+    label = column_width(tokens, SIZE, NARROWEST, WIDEST) + 10
     wide = [label + BAR * most for most in (depths.most_source, depths.most_target)]
     rows = 1 + max(len(depths.source), len(depths.target))
-    width, height = sum(wide) + 4 * MARGIN, rows * (HEIGHT + GAP) + 2 * MARGIN
     body = [
-        *_column(depths.source, "read", depths.most_source, MARGIN, label),
-        *_column(depths.target, "said", depths.most_target, 3 * MARGIN + wide[0], label),
+        *_column(depths.source, "read", depths.most_source, 0, label),
+        *_column(depths.target, "said", depths.most_target, wide[0] + BETWEEN, label),
     ]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    return "\n".join([head, f"<title>{xml_text(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])
+    return document(title, (), (sum(wide) + BETWEEN, rows * (HEIGHT + GAP)), STYLE, body)
 
 
 def _column(side: Sequence[TokenDepth], name: str, most: int, x: int, label: int) -> list[str]:
-    drawn = [f'<text class="side" x="{x}" y="{MARGIN + 12}">{name}</text>']
+    drawn = [f'<text class="side" x="{x}" y="12">{name}</text>']
     for row, each in enumerate(side, start=1):
-        y = MARGIN + row * (HEIGHT + GAP)
-        token = each.token if len(each.token) <= 20 else each.token[:19] + "…"
-        drawn.append(f'<text x="{x}" y="{y + 13}">{xml_text(token)}</text>')
+        y = row * (HEIGHT + GAP)
+        token = fitted(each.token, label - 10, SIZE)
+        drawn.append(f'<text class="token" x="{x}" y="{y + 13}">{xml_text(token)}</text>')
         for step in range(most):
             taken = ' class="taken"' if step < each.steps else ""
             drawn.append(

@@ -15,21 +15,15 @@ from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.search import SearchTask
 from qkv.models.folder import SavedModel
 from qkv.text.special import SPECIAL
-from qkv.visual.beam_tree import xml_text
+from qkv.visual.rows import Cell, draw_rows, sample
 from qkv.visual.source import source_ids
+from qkv.visual.svg import Entry
 
-COLUMN, ROW, MARGIN, LABEL = 74, 40, 16, 64
 STYLE = """
-  svg { background: #fff; font: 12px system-ui, sans-serif; color: #222 }
-  rect { fill: #f2f4f7; stroke: #98a2b3 }
   .right rect { fill: #d9f0e3; stroke: #1a7f4b }
   .said rect { fill: #d6e6fb; stroke: #1f5fb0; stroke-width: 2 }
-  .wrong { text-decoration: line-through; opacity: .5 }
-  text { fill: currentColor; text-anchor: middle }
-  .label { text-anchor: end; opacity: .7 }
+  .wrong text { text-decoration: line-through; opacity: .6 }
   @media (prefers-color-scheme: dark) {
-    svg { background: #16181d; color: #e6e6e6 }
-    rect { fill: #262a33; stroke: #667085 }
     .right rect { fill: #123d28; stroke: #3fb97a }
     .said rect { fill: #16304f; stroke: #5b9bea }
   }
@@ -88,31 +82,21 @@ def watch_drafts(
     return passes, best
 
 
+LEGEND = (
+    Entry(sample("right"), "drafted, and right"),
+    Entry(sample("said"), "said by the model itself"),
+    Entry(sample("wrong"), "drafted, and wrong"),
+)
+
+
 def draw_drafts(passes: list[DraftPass], title: str) -> str:
     """A standalone SVG: a row for each pass; green was drafted and right, blue is said by the model, grey was wrong."""
-    widest = max(each.start + len(each.right) + max(1, len(each.wrong)) for each in passes)
-    width, height = 2 * MARGIN + LABEL + COLUMN * (widest + 1), 2 * MARGIN + ROW * len(passes)
-    body = [drawn for number, each in enumerate(passes) for drawn in _row(number, each)]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-            f"<title>{xml_text(title)}</title>",
-            f"<style>{STYLE}</style>",
-            *body,
-            "</svg>\n",
-        ]
-    )
-
-
-def _row(number: int, each: DraftPass) -> list[str]:
-    top = MARGIN + number * ROW
-    cells = [("right", word) for word in each.right] + [("said", each.said)] + [("wrong", word) for word in each.wrong]
-    drawn = [f'<text class="label" x="{MARGIN + LABEL - 10}" y="{top + 20}">pass {number + 1}</text>']
-    for place, (kind, word) in enumerate(cells, start=each.start):
-        x = MARGIN + LABEL + place * COLUMN
-        label = word if len(word) < 10 else word[:8] + "…"
-        drawn.append(
-            f'<g class="{kind}"><rect x="{x}" y="{top}" width="{COLUMN - 8}" height="{ROW - 10}" rx="5"/>'
-            f'<text x="{x + (COLUMN - 8) // 2}" y="{top + 20}">{xml_text(label)}</text></g>'
-        )
-    return drawn
+    rows = [
+        [*((word, "right") for word in each.right), (each.said, "said"), *((word, "wrong") for word in each.wrong)]
+        for each in passes
+    ]
+    cells = [
+        [Cell(word, each.start + place, kind) for place, (word, kind) in enumerate(row)]
+        for each, row in zip(passes, rows, strict=True)
+    ]
+    return draw_rows(cells, title, LEGEND, STYLE)

@@ -1,30 +1,42 @@
 """Several square pictures of queries against keys, side by side in one SVG."""
 
-from collections.abc import Callable, Mapping
-from xml.sax.saxutils import escape
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-CELL = 5
-GAP = 24
+from qkv.visual.svg import Entry, document, text_width, xml_text
+
+SIDE = 160
+"""Pixels of a panel, about: a cell has a whole number of them, and two at least."""
+GAP, NAME = 24, 26
+"""Between two panels, and above a panel for its name."""
 COLUMNS = 4
-STYLE = "text{font:13px sans-serif;fill:#777}"
+NAME_SIZE = 13
+STYLE = """
+  .name { font-size: 13px }
+"""
 
 
-def draw_panels(panels: Mapping[str, Tensor], title: str, cells: Callable[[Tensor], list[str]]) -> str:
+def draw_panels(
+    panels: Mapping[str, Tensor], title: str, legend: Sequence[Entry], cells: Callable[[Tensor], list[str]]
+) -> str:
     """A standalone SVG: queries run down, keys to the right; `cells` draws a panel [Q, K] with squares of size 1."""
-    side = CELL * max(len(panel) for panel in panels.values())
+    longest = max(len(panel) for panel in panels.values())
+    cell = max(2, round(SIDE / longest))
+    side = cell * longest
+    across = max(side, *(round(text_width(name, NAME_SIZE) + 0.5) for name in panels)) + GAP
+    down = NAME + side + GAP
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    width, height = columns * (side + GAP) + GAP, rows * (side + 2 * GAP) + GAP
+    axes = Entry("", "queries run down, keys to the right")
     body = []
     for number, (name, panel) in enumerate(panels.items()):
         row, column = divmod(number, columns)
-        x, y = GAP + column * (side + GAP), 2 * GAP + row * (side + 2 * GAP)
-        body.append(f'<g transform="translate({x} {y})"><text y="-8">{escape(name)}</text>')
-        body.append(f'<g transform="scale({CELL})">{"".join(cells(panel))}</g></g>')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", *body, "</svg>\n"])
+        body.append(f'<g transform="translate({column * across} {row * down + NAME})">')
+        body.append(f'<text class="name" y="-8">{xml_text(name)}</text>')
+        body.append(f'<g transform="scale({cell})">{"".join(cells(panel))}</g></g>')
+    size = columns * across - GAP, rows * down - GAP
+    return document(title, [*legend, axes], size, STYLE, body)
 
 
 def squares(where: Tensor) -> str:

@@ -12,21 +12,18 @@ from qkv.models.decoders.ctc import CtcModel
 from qkv.models.folder import SavedModel
 from qkv.models.parallel import ParallelModel
 from qkv.text.special import SPECIAL
-from qkv.visual.beam_tree import xml_text
+from qkv.visual.rows import Cell as Drawn
+from qkv.visual.rows import draw_rows, sample
 from qkv.visual.source import source_ids
+from qkv.visual.svg import Entry
 
-COLUMN, ROW, MARGIN, LABEL = 74, 40, 16, 64
 BLANK = "·"
 STYLE = """
-  svg { background: #fff; font: 12px system-ui, sans-serif; color: #222 }
-  rect { fill: #1a7f4b; stroke: #98a2b3 }
-  rect.fresh { stroke: #1a7f4b; stroke-width: 2.5 }
-  text { fill: currentColor; text-anchor: middle }
-  .label { text-anchor: end; opacity: .7 }
+  rect { fill: #1a7f4b }
+  .fresh rect { stroke: #1a7f4b; stroke-width: 2.5 }
   @media (prefers-color-scheme: dark) {
-    svg { background: #16181d; color: #e6e6e6 }
-    rect { fill: #3fb97a; stroke: #667085 }
-    rect.fresh { stroke: #3fb97a }
+    rect { fill: #3fb97a }
+    .fresh rect { stroke: #3fb97a }
   }
 """
 
@@ -69,30 +66,27 @@ def watch_passes(
 
 def draw_passes(rows: list[list[Cell]], title: str) -> str:
     """A standalone SVG: a row for each pass, the darker the surer, outlined what the pass filled."""
-    width = 2 * MARGIN + LABEL + COLUMN * max(map(len, rows))
-    height = 2 * MARGIN + ROW * len(rows)
-    body = [drawn for number, row in enumerate(rows) for drawn in _row(number, row)]
-    return "\n".join(
+    cells = [
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-            f"<title>{xml_text(title)}</title>",
-            f"<style>{STYLE}</style>",
-            *body,
-            "</svg>\n",
+            Drawn(cell.label, place, "fresh" if cell.fresh else "", _shade(cell.probability), _tip(cell))
+            for place, cell in enumerate(row)
         ]
-    )
+        for row in rows
+    ]
+    return draw_rows(cells, title, LEGEND, STYLE)
 
 
-def _row(number: int, row: list[Cell]) -> list[str]:
-    top = MARGIN + number * ROW
-    drawn = [f'<text class="label" x="{MARGIN + LABEL - 10}" y="{top + 20}">pass {number + 1}</text>']
-    for place, cell in enumerate(row):
-        x = MARGIN + LABEL + place * COLUMN
-        kind = ' class="fresh"' if cell.fresh else ""
-        label = cell.label if len(cell.label) < 10 else cell.label[:8] + "…"
-        drawn.append(
-            f'<rect{kind} x="{x}" y="{top}" width="{COLUMN - 8}" height="{ROW - 10}" rx="5" '
-            f'fill-opacity="{0.55 * cell.probability:.2f}"><title>p = {cell.probability:.3f}</title></rect>'
-            f'<text x="{x + (COLUMN - 8) // 2}" y="{top + 20}">{xml_text(label)}</text>'
-        )
-    return drawn
+def _shade(probability: float) -> float:
+    return 0.55 * probability
+
+
+def _tip(cell: Cell) -> str:
+    return f"{cell.label}: p = {cell.probability:.3f}"
+
+
+LEGEND = (
+    Entry(sample("", _shade(0.1)), "p = 0.1"),
+    Entry(sample("", _shade(0.5)), "p = 0.5"),
+    Entry(sample("", _shade(1.0)), "p = 1: the darker, the surer"),
+    Entry(sample("fresh", 0.0), "filled by this pass"),
+)

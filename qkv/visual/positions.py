@@ -9,6 +9,7 @@ from qkv.functional.attention import scaled_dot_scores, split_heads
 from qkv.layers.positions import Positions, positions
 from qkv.models.seq2seq import Seq2Seq
 from qkv.visual.panels import draw_panels, squares
+from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 
 D_MODEL, HEADS = 64, 4
 """The model in which schemes that belong to none are drawn."""
@@ -62,7 +63,7 @@ def schemes_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
 
 def draw_positions(panels: Mapping[str, Tensor], title: str) -> str:
     """A standalone SVG: queries run down, keys to the right; red raises a score, blue lowers it, NaN is left empty."""
-    return draw_panels(panels, title, _cells)
+    return draw_panels(panels, title, LEGEND, _cells)
 
 
 def _cells(panel: Tensor) -> list[str]:
@@ -81,3 +82,13 @@ def _colour(value: float) -> str:
     end = HIGH if value > 0 else LOW
     mixed = (round(middle + abs(value) * (far - middle)) for middle, far in zip(MIDDLE, end, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def _sample(value: float) -> str:
+    return f'<rect width="{SAMPLE_HEIGHT}" height="{SAMPLE_HEIGHT}" fill="{_colour(value)}"/>'
+
+
+LEGEND = (
+    Entry(_sample(1.0), "more than the panel's mean"),
+    Entry(_sample(-1.0), "less"),
+)

@@ -64,12 +64,21 @@ def test_an_export_for_ctranslate2_is_refused(models: Path, forks: Forks, scratc
     assert "was exported; give the model that it was made from" in ended.complaint
 
 
-def test_attention_of_every_kind_and_of_a_model(models: Path, forks: Forks, scratch: Path) -> None:
+def test_masks_of_every_kind_and_of_a_model(models: Path, forks: Forks, scratch: Path) -> None:
     for arguments, panel in (((), "truncated, dilation 3"), ((models / "model",), "decoder, layer 1")):
-        ended = forks.qkv("show", "attention", *arguments, "--length", 6, "--out", scratch / "a.svg")
+        ended = forks.qkv("show", "mask", *arguments, "--length", 6, "--out", scratch / "a.svg")
         assert ended.code == 0, ended.stderr
         assert panel in ended.stderr
+        assert "attention" not in ended.stderr
         assert panel in "".join(ElementTree.parse(scratch / "a.svg").getroot().itertext())
+
+
+def test_the_old_name_of_show_mask_warns(forks: Forks, scratch: Path) -> None:
+    ended = forks.qkv("show", "attention", "--length", 6, "--out", scratch / "a.svg")
+    assert (ended.code, ended.stdout) == (0, "")
+    assert ended.stderr.count("draws masks, not weights, and is called qkv show mask now") == 1
+    forks.qkv("show", "mask", "--length", 6, "--out", scratch / "m.svg")
+    assert (scratch / "a.svg").read_bytes() == (scratch / "m.svg").read_bytes()
 
 
 def test_depths_and_wirings(models: Path, forks: Forks, scratch: Path) -> None:

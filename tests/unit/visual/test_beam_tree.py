@@ -9,6 +9,7 @@ from qkv.errors import UsageError
 from qkv.models.config import ModelConfig
 from qkv.models.folder import SavedConfig, SavedModel
 from qkv.visual.beam_tree import Node, draw_tree, grow_tree
+from tests.support.pictures import boxes
 from tests.support.small import small_config, small_model, small_text
 
 
@@ -42,11 +43,11 @@ def test_the_picture_is_xml_and_no_token_can_break_it(saved: SavedModel) -> None
     nodes += [Node(label, -3.0, root, 1, 2) for label in ("\x00\x1b\x08", "\ufffe\udc80", "é\x85😀")]
     drawn = ElementTree.fromstring(draw_tree(nodes, "a < b & c\x07\udcff").encode())
     assert drawn[0].text == "a < b & c��"
-    texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [element.text for group in boxes(drawn) for element in group.iter("{http://www.w3.org/2000/svg}text")]
     assert texts == [
         "START",
         "0.00",
-        "</svg><scr…",
+        "</svg><script>",
         "-1.50",
         "b",
         "-2.00",
@@ -58,6 +59,20 @@ def test_the_picture_is_xml_and_no_token_can_break_it(saved: SavedModel) -> None
         "-3.00",
     ]
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) == 5
+
+
+def test_a_box_says_what_ranks_it(saved: SavedModel) -> None:
+    """log p while it lives; the score, by which the best output is chosen, when it has ended."""
+    for penalty in ({"kind": "none"}, {"kind": "power", "alpha": 0.7}, {"kind": "gnmt"}):
+        search = BeamConfig(size=3, max_length=6, length_penalty=penalty)
+        nodes, best = grow_tree(saved, "aa bc", search)
+        finished = [node for node in nodes if node.finished]
+        scores = [node.score for node in finished if node.score is not None]
+        assert len(scores) == len(finished)
+        assert max(scores) == pytest.approx(best.score)
+        assert all((node.score is None) == (not node.finished) for node in nodes)
+        drawn = ElementTree.fromstring(draw_tree(nodes, "title").encode())
+        assert f"score {best.score:.2f}" in [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_a_text_that_would_be_cut_or_is_empty_is_refused(saved: SavedModel) -> None:

@@ -8,6 +8,7 @@ from qkv.decoding.drafters import drafters
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.translator import Translator
 from qkv.visual.drafts import draw_drafts, watch_drafts
+from tests.support.pictures import boxes
 from tests.support.speaker import SHORT, sentences, speaker
 
 
@@ -22,7 +23,7 @@ def test_the_kept_tokens_of_all_passes_are_the_output(kind: str) -> None:
         assert len(passes) == best.passes
         assert [each.start for each in passes][1:] == [each.start + len(each.right) + 1 for each in passes][:-1]
         drawn = ElementTree.fromstring(draw_drafts(passes, text))
-        kinds = [group.get("class") for group in drawn.iter("{http://www.w3.org/2000/svg}g")]
+        kinds = [group.get("class") for group in boxes(drawn)]
         assert kinds.count("said") == len(passes)
         assert kinds.count("right") == sum(len(each.right) for each in passes)
         assert kinds.count("wrong") == sum(len(each.wrong) for each in passes)
