@@ -8,7 +8,6 @@ from qkv import progress
 from qkv.progress import clock
 from qkv.training.state import TrainState
 
-
 WINDOW = 50
 """About so many updates are in a moving mean."""
 

@@ -73,7 +73,7 @@ def test_a_key_beside_the_preset_wins() -> None:
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(ConfigError, match='"tiny", "small", "base" or "big"'):
+    with pytest.raises(ConfigError, match='"tiny", "small", "base", "big" or null'):
         ModelConfig(preset="huge")
 
 
