@@ -28,6 +28,7 @@ def _joined(each: Sequence[Translation], split: Split) -> Translation:
         tokens=[token for one in each for token in one.tokens],
         token_scores=[score for one in each for score in one.token_scores],
         src_tokens=[token for one in each for token in one.src_tokens],
+        unknown=[piece for one in each for piece in one.unknown],
         src_cut=any(one.src_cut for one in each),
         out_cut=any(one.out_cut for one in each),
         alignment=_alignment(each),

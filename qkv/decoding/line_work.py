@@ -16,6 +16,7 @@ from qkv.decoding.output import Form, LongLines, PassCount
 from qkv.decoding.texts import Source, Wishes
 from qkv.decoding.translator import CHUNK, Translator
 from qkv.progress import Reporter
+from qkv.text.unknown import UnknownCount
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,21 @@ class LineWork:
         counting = self.reporter.counting("Translating")
         long = LongLines(self.name, self.reporter.say)
         passes = PassCount()
+        unknown = UnknownCount()
         done = start
         counting(done, total)
         with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
             for chunk in chunks:
                 long.look(done + 1, chunk)
                 passes.look(chunk)
+                unknown.add(one.unknown for one in chunk)
                 text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
                 yield text.encode(), len(chunk)
                 done += len(chunk)
                 counting(done, total)
         long.close()
+        if unknown.texts:
+            self.reporter.say(f"{self.name}: {unknown.texts:,} of {done - start:,} lines {unknown.remark}")
         if self.translator.engines.draft is not None and passes.lines:
             self.reporter.say(passes.told())
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 from qkv.decoding.batching import by_length
@@ -19,6 +19,7 @@ from qkv.decoding.translation import Translation
 from qkv.errors import ArgumentError, QkvError, UsageError
 from qkv.text import TokenizerPair
 from qkv.text.given import type_name
+from qkv.text.unknown import unknown_pieces
 
 Tick = Callable[[int], None]
 """Called with the number of texts that are done, after each step; stops the work by raising."""
@@ -82,6 +83,11 @@ class Prepared:
     """Which parts are decoded together."""
     splits: list[Split]
     """The parts of each source, which follow each other."""
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The parts one after another."""
+        return [part for split in self.splits for part in split.parts]
 
 
 class TextDecoder:
@@ -218,8 +224,9 @@ class TextDecoder:
     def _translation(self, prepared: Prepared, number: int, hypotheses: list[Hypothesis]) -> Translation:
         tgt = self.tokenizers.tgt
         src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
+        unknown = self._unknown(prepared, number)
         if not hypotheses:
-            return Translation("", 0.0, [], [], src_tokens, alignment=[] if self.wishes.alignment else None)
+            return Translation("", 0.0, [], [], src_tokens, unknown, alignment=[] if self.wishes.alignment else None)
         each = [
             Translation(
                 text=tgt.decode(one.tokens),
@@ -227,6 +234,7 @@ class TextDecoder:
                 tokens=tgt.tokens(one.tokens),
                 token_scores=one.token_scores,
                 src_tokens=src_tokens,
+                unknown=unknown,
                 src_cut=prepared.cut[number],
                 out_cut=not one.ended,
                 alignment=one.attention if self.wishes.alignment else None,
@@ -235,3 +243,7 @@ class TextDecoder:
             for one in hypotheses
         ]
         return replace(each[0], alternatives=each[1:])
+
+    def _unknown(self, prepared: Prepared, number: int) -> list[str]:
+        src = self.tokenizers.src
+        return unknown_pieces(src, prepared.texts[number]) if src.special.unk in prepared.ids[number] else []

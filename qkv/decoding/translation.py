@@ -16,6 +16,8 @@ class Translation:
     """The log-probability of each token, and of END if the output ended by itself; empty if nobody asked for them."""
     src_tokens: list[str]
     """The source as the model read it, END included; what an alignment refers to."""
+    unknown: list[str] = field(default_factory=list)
+    """Words of the source, or characters of them, that are not in the model's vocabulary: it reads them as <unk>."""
     src_cut: bool = False
     """Whether the source was longer than the model can read, or than was allowed, and lost its end."""
     out_cut: bool = False
@@ -48,6 +50,7 @@ class Translation:
             "parts": self.parts,
             "split_at": self.split_at,
             "src_tokens": self.src_tokens,
+            "unknown": self.unknown,
             "alternatives": [other.as_dict() for other in self.alternatives],
         }
         more = {"alignment": self.alignment, "passes": self.passes}

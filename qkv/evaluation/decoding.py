@@ -1,8 +1,10 @@
 """How the outputs of a model were found, so that a score can be read and repeated: settings, and what was cut."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from qkv.text.unknown import UnknownCount
 
 LIMIT_KEY, SOURCE_KEY = "search.max_length", "max_src_tokens"
 
@@ -21,6 +23,8 @@ class Decoding:
     """Sources that lost their end because the model cannot read so much."""
     sources_split: int
     """Sources that were translated in parts."""
+    unknown: UnknownCount = field(default_factory=UnknownCount)
+    """What of the sources the model does not know."""
 
     @property
     def settings(self) -> str:
@@ -30,11 +34,12 @@ class Decoding:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for people, without a full stop; none if nothing was cut."""
+        """Sentences for people, without a full stop; none if nothing was cut or unknown."""
         said = [
             (self.outputs_cut, f"outputs were cut at {self._limit}; {LIMIT_KEY} sets another limit"),
             (self.sources_cut, f"sources lost their end; {SOURCE_KEY} or the model allows no more"),
             (self.sources_split, f"sources were translated in parts; {SOURCE_KEY} or the model allows no more at once"),
+            (self.unknown.texts, f"sources {self.unknown.remark}"),
         ]
         return [f"{count:,} of {self.outputs:,} {what}" for count, what in said if count]
 
@@ -53,6 +58,7 @@ class Decoding:
             "outputs_cut": {"count": self.outputs_cut, "key": LIMIT_KEY},
             "sources_cut": {"count": self.sources_cut, "key": SOURCE_KEY},
             "sources_split": {"count": self.sources_split, "key": SOURCE_KEY},
+            "sources_unknown": {"count": self.unknown.texts, "words": dict(self.unknown.pieces.most_common())},
         }
 
 

@@ -8,6 +8,7 @@ from qkv.errors import UsageError
 from qkv.evaluation.decoding import Decoding, SystemOutputs
 from qkv.evaluation.files import EvaluationSet, read_outputs
 from qkv.progress import Reporter
+from qkv.text.unknown import UnknownCount
 
 if TYPE_CHECKING:
     from qkv.decoding.engines import EngineName
@@ -66,4 +67,5 @@ def _decoding(translator: "Translator", found: Sequence["Translation"]) -> Decod
         outputs_cut=sum(translation.out_cut for translation in found),
         sources_cut=sum(translation.src_cut for translation in found),
         sources_split=sum(translation.parts > 1 for translation in found),
+        unknown=UnknownCount().add(translation.unknown for translation in found),
     )

@@ -62,6 +62,16 @@ def test_a_model_knows_the_lengths_of_its_sources(run: Path, data: Path, scratch
         assert config.median_src in lengths[29:31]
 
 
+def test_unknown_words_of_the_sources_are_said(run: Path, scratch: Path, forks: Forks) -> None:
+    """The model knows the letters a to h."""
+    write(scratch / "pairs.tsv", ["abz\tzba", "ab\tba", "zz\tzz"])
+    ended = forks.qkv("evaluate", run, "--tsv", scratch / "pairs.tsv", "--metrics", "exact", "--json")
+    assert ended.code == 0, ended.stderr
+    assert "2 of 3 sources have words or characters that the model does not know" in ended.stderr
+    assert '"z" (3 times)' in ended.stderr
+    assert json.loads(ended.stdout)["decoding"]["sources_unknown"] == {"count": 2, "words": {"z": 3}}
+
+
 def test_outputs_in_a_file(files: Path, forks: Forks) -> None:
     ended = forks.qkv("evaluate", "--hyp", "good", "--ref", "ref", "--train", "ref", "--html", "r.html", cwd=files)
     assert ended.code == 0, ended.stderr

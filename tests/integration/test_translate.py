@@ -82,6 +82,21 @@ def test_a_run_is_its_best_model(model: Path, lines: Path, straight: str, scratc
     assert quiet(forks.qkv("translate", scratch / "run", *GREEDY, stdin=lines)) == straight
 
 
+def test_unknown_words_are_counted_and_said(model: Path, scratch: Path, forks: Forks) -> None:
+    given = written(scratch / "in", b"aa zebra\nab ba\nzebra dog\n")
+    said = (
+        f"{given}: 2 of 3 lines have words or characters that the model does not know and reads as <unk>, 3 in all: "
+        '"zebra" (2 times), "dog"'
+    )
+    ended = forks.qkv("translate", model, *GREEDY, "--input", given)
+    assert ended.code == 0
+    assert ended.stderr.splitlines().count(said) == 1
+    told = forks.qkv("translate", model, *GREEDY, "--json", "--input", given).stdout.splitlines()
+    assert [json.loads(line)["unknown"] for line in told] == [["zebra"], [], ["zebra", "dog"]]
+    known = forks.qkv("translate", model, *GREEDY, "--input", written(scratch / "known", b"aa ab\n"))
+    assert "<unk>" not in known.stderr
+
+
 def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
     """--scores, --nbest and --json tell the same."""
     scored = quiet(forks.qkv("translate", model, *GREEDY, "--scores", stdin=lines)).splitlines()
@@ -90,7 +105,7 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
         json.loads(line) for line in quiet(forks.qkv("translate", model, *TORCH, "--json", stdin=lines)).splitlines()
     ]
     keys = {"line", "text", "score", "tokens", "token_scores", "truncated", "src_tokens", "alternatives"}
-    keys |= {"parts", "split_at"}
+    keys |= {"parts", "split_at", "unknown"}
     assert all(set(one) == keys for one in told)
     assert [one["line"] for one in told] == list(range(1, 61))
     arguments = ("translate", model, *TORCH, "--beam", 3, "--nbest", 3)

@@ -56,6 +56,14 @@ def test_only_unknown_words() -> None:
     found = torch_translator().translate(["zz </s> <pad>", "zz zz zz", "<s>"])
     assert found[0].text == found[1].text
     assert found[0].src_tokens == ["<unk>", "<unk>", "<unk>", "</s>"]
+    assert [one.unknown for one in found] == [["zz", "</s>", "<pad>"], ["zz", "zz", "zz"], ["<s>"]]
+
+
+def test_unknown_words_of_a_text_in_parts() -> None:
+    text = " ".join([*WORDS, "zz", *WORDS, "yy"])
+    (found,) = torch_translator(max_src_tokens=5).translate([text])
+    assert found.parts > 1
+    assert found.unknown == ["zz", "yy"]
 
 
 def test_a_source_that_shall_not_be_split_is_cut_and_says_so() -> None:

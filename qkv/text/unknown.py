@@ -1,0 +1,56 @@
+"""What of a text a tokenizer does not know, so that a model reads it as <unk>: found, counted and said."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from qkv.config.words import shorten
+from qkv.text.tokenizer import Tokenizer
+
+SHOWN = 5
+"""Examples in a remark."""
+
+
+def unknown_pieces(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words that are unknown as a whole, and of the other words the characters that are, in order."""
+    unk = tokenizer.special.unk
+    found = []
+    for word in text.split():
+        ids = tokenizer.encode(word)
+        if unk not in ids:
+            continue
+        letters = [letter for letter in word if unk in tokenizer.encode(letter)] if len(ids) > 1 else []
+        found += letters or [word]
+    return found
+
+
+@dataclass
+class UnknownCount:
+    """How many texts have unknown pieces, and which ones."""
+
+    texts: int = 0
+    pieces: Counter[str] = field(default_factory=Counter)
+
+    def add(self, each: Iterable[Sequence[str]]) -> "UnknownCount":
+        """Count the unknown pieces of some more texts."""
+        for unknown in each:
+            self.texts += bool(unknown)
+            self.pieces.update(unknown)
+        return self
+
+    @property
+    def examples(self) -> str:
+        """The most frequent ones, each with how often it occurs."""
+        shown = [
+            f'"{shorten(piece)}"' + (f" ({times:,} times)" if times > 1 else "")
+            for piece, times in self.pieces.most_common(SHOWN)
+        ]
+        return ", ".join([*shown, *(["..."] if len(self.pieces) > SHOWN else [])])
+
+    @property
+    def remark(self) -> str:
+        """What follows the number of texts."""
+        return (
+            "have words or characters that the model does not know and reads as <unk>, "
+            f"{self.pieces.total():,} in all: {self.examples}"
+        )
