@@ -69,9 +69,9 @@ def evaluation_reports(found: Mapping[str, Evaluation], title: str, examples: in
     charts = charts_of(list(plots.values()))
     parts = [
         Part(
-            title=name,
+            title=f"{name}: {one.test.name}" if name else "",
             remarks=one.remarks,
-            tables=evaluation_tables(one, name),
+            tables=evaluation_tables(one),
             charts=own,
             signatures=one.signatures | one.settings,
             sections=_evaluation_sections(one, examples),

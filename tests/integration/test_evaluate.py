@@ -169,7 +169,7 @@ def test_a_run_is_measured_on_its_own_data(run: Path, data: Path, files: Path, f
         assert json.loads(alone.stdout) == {name: own[name]}
         assert len((files / f"{name}.out").read_text().splitlines()) == own[name]["outputs"]
     page = (files / "r.html").read_text(encoding="utf-8")
-    assert '<h2 class="part">dev</h2>' in page
+    assert f'<h2 class="part">dev: {data / "dev.src"} and {data / "dev.tgt"}</h2>' in page
     several = forks.qkv("evaluate", run, "--out", files / "o")
     assert several.code == 2
     assert "--out: there are several test sets (test, dev); choose one by --split" in several.complaint

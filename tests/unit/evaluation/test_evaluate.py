@@ -198,7 +198,7 @@ def test_a_comparison_shows_only_what_differs() -> None:
 def test_several_test_sets_are_on_one_page(evaluation: Evaluation) -> None:
     page = evaluation_reports({"test": evaluation, "dev": evaluation}, "t", examples=1)
     ET.fromstring(page)
-    assert page.index('<h2 class="part">test</h2>') < page.index('<h2 class="part">dev</h2>')
+    assert page.index('<h2 class="part">test: ref</h2>') < page.index('<h2 class="part">dev: ref</h2>')
     assert page.count("Worst outputs") == 2
 
 
