@@ -26,7 +26,7 @@ class MbrConfig(SamplingConfig):
     """
 
     kind: Literal["mbr"] = "mbr"
-    samples: int = Field(default=16, ge=2)
+    samples: int = Field(default=16, ge=2, le=10_000)
     """How many outputs are drawn for each sentence; time grows with the square."""
     metric: Literal["chrf", "bleu"] = "chrf"
     """The utility: a sentence score of sacreBLEU."""

@@ -25,7 +25,7 @@ class RefineConfig(SearchConfig):
     """All positions at once, in one pass or in several; for models whose decoder is not autoregressive."""
 
     kind: Literal["refine"] = "refine"
-    passes: int | None = Field(default=None, ge=1)
+    passes: int | None = Field(default=None, ge=1, le=10_000)
     """Passes over the canvas: each fills what is open, and all but the last open the least sure tokens again. null:
     one, or ten for the decoder mask_predict."""
     length_beam: int = Field(default=1, ge=1)
@@ -72,6 +72,10 @@ class RefineConfig(SearchConfig):
     def outputs(self) -> int:
         """The most that a sentence can have."""
         return max(self.length_beam, self.beam)
+
+    @property
+    def hypotheses(self) -> int:
+        return self.outputs
 
     @property
     def rows(self) -> int:

@@ -25,7 +25,7 @@ class SamplingConfig(SteppedSearch):
     order of the sentences changes what is drawn.
     """
 
-    samples: int = Field(default=1, ge=1)
+    samples: int = Field(default=1, ge=1, le=1_000_000)
     """How many outputs are drawn for each sentence."""
     temperature: float = Field(default=1.0, ge=0.001, le=1000)
     """Below 1 the probable becomes more probable, above 1 less."""

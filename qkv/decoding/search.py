@@ -151,6 +151,11 @@ class SearchConfig(Config):
         return 1
 
     @property
+    def hypotheses(self) -> int:
+        """How many hypotheses of a sentence there are at most at once."""
+        return self.rows
+
+    @property
     def needs_attention(self) -> bool:
         """Whether it ranks by attention weights, so that the step function must give them."""
         return False

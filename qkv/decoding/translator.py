@@ -19,6 +19,7 @@ from qkv.decoding.fast_engines import FAST
 from qkv.decoding.model_set import ModelLike, ModelSet
 from qkv.decoding.refine import RefineConfig, rescorer_for
 from qkv.decoding.refinement.rescoring import Rescorer
+from qkv.decoding.room import require_room
 from qkv.decoding.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.sources import Pair, checked_pairs, is_one_pair, sources_of
@@ -237,6 +238,7 @@ class Translator:
     def decoder(self, wishes: Wishes) -> TextDecoder:
         """What translates in this process, with the engine that can do what is wished."""
         if wishes not in self._decoders:
+            require_room(self.search, self.models.config, len(self.models.tokenizers.tgt))
             engine = self.engines.choose(self._example(wishes))
             self._decoders[wishes] = TextDecoder(
                 engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.reading

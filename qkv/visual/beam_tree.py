@@ -6,6 +6,7 @@ from qkv.data.batch import padded
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.beam_group import Kept
 from qkv.decoding.hypothesis import Hypothesis
+from qkv.decoding.room import require_room
 from qkv.decoding.search import SearchTask
 from qkv.decoding.steps import ModelSteps
 from qkv.models.folder import SavedModel
@@ -62,6 +63,7 @@ def grow_tree(
     saved: SavedModel, text: str, search: BeamConfig, max_src_tokens: int | None = None
 ) -> tuple[list[Node], Hypothesis]:
     """The nodes of the search for one text, parents first, and the hypothesis that won; its path is marked."""
+    require_room(search, saved.config, len(saved.tokenizers.tgt))
     steps: list[list[Kept]] = []
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)

@@ -1,0 +1,65 @@
+"""A search that no memory could hold is refused before anything is allocated, whatever the engine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qkv.cli.export import export
+from qkv.decoding import room
+from qkv.decoding.beam import BeamConfig
+from qkv.decoding.engines import EngineName
+from qkv.decoding.texts import Wishes
+from qkv.decoding.translator import Translator
+from qkv.errors import UsageError
+from qkv.models.folder import load_model
+from qkv.visual.beam_tree import grow_tree
+from tests.support.small import small_config
+from tests.support.speaker import save_speaker, sentences
+
+SEARCHES: list[dict[str, Any]] = [
+    {"kind": "sample", "samples": 1_000_000},
+    {"kind": "mbr", "samples": 10_000},
+    {"kind": "beam", "size": 190},
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_speaker(tmp_path_factory.mktemp("room") / "model")
+
+
+@pytest.fixture(scope="module")
+def exported(model: Path) -> Path:
+    export(model, "ctranslate2", model.parent / "fast")
+    return model.parent / "fast"
+
+
+@pytest.mark.parametrize("engine", ["auto", "torch", "ctranslate2"])
+def test_a_beam_wider_than_the_vocabulary_has_beginnings(engine: EngineName, model: Path, exported: Path) -> None:
+    folder = exported if engine == "ctranslate2" else model
+    translator = Translator(folder, engine, BeamConfig(size=100_000))
+    with pytest.raises(UsageError, match=r"search.size=100,000: the vocabulary of 14 tokens has only 196 beginnings"):
+        translator.translate(sentences(2))
+    assert Translator(folder, engine, BeamConfig(size=196, max_length=3)).translate("aa ab").text is not None
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_memory_bounds_every_search(search: dict[str, Any], model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "available_memory", lambda: 1 << 20)
+    with pytest.raises(UsageError, match=r"hypotheses of a sentence need about .* GiB of memory.*give at most \d+"):
+        Translator(model, "torch", search).translate(sentences(2))
+    # Where the system does not say how much there is, nothing is refused for it.
+    monkeypatch.setattr(room, "available_memory", lambda: None)
+    assert Translator(model, "torch", search).decoder(Wishes()).engine.name == "torch"
+
+
+def test_the_picture_of_a_beam(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"search\.size=5,000"):
+        grow_tree(load_model(model), "aa", BeamConfig(size=5000))
+
+
+def test_the_estimate_is_of_the_right_order() -> None:
+    """4 GB for a beam of 100,000 with a small model, as was measured."""
+    model = small_config(d_model=64, d_ff=128, num_heads=2, decoder_layers=2)
+    assert 2e9 < 100_000 * room._bytes_of_one(BeamConfig(max_length=20), model, 5, 14) < 2e10
