@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qkv.cli.evaluate import AsJson, Engine
-from qkv.cli.test_data import Language, Metrics, Pairs, References, Source
+from qkv.cli.test_data import Data, Language, Metrics, Pairs, References, Source
 
 if TYPE_CHECKING:
-    from qkv.evaluation.files import EvaluationSet
     from qkv.evaluation.tables import Table
     from qkv.evaluation.tune import Tuning
-    from qkv.progress import Reporter
 
 
 FEW = 100
@@ -25,14 +23,7 @@ def tune(
         list[str] | None,
         typer.Argument(help="What to try, such as search.size=2,4,8; one value holds for all. Default: a usual grid."),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pairs as training reads them (.tsv, .csv, .jsonl, .parquet), or a recipe: its dev data. "
-            "Of a run, its own is the default.",
-        ),
-    ] = None,
+    data: Data = None,
     src: Source = None,
     ref: References = None,
     tsv: Pairs = None,
@@ -45,11 +36,14 @@ def tune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the table and store nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the settings of the search on dev data, and store them with the model, which then uses them by default."""
+    """Choose the settings of the search on dev data, and store them with the model, which then uses them by default.
+
+    Without data, a run is tuned on the dev data that its recipe names.
+    """
     import json
 
     from qkv.cli.tables import print_tables
-    from qkv.cli.test_data import choose
+    from qkv.cli.test_data import choose, given_test_set, own_test
     from qkv.config import load_config
     from qkv.decoding.settings import translation_config
     from qkv.evaluation.tune import grid_of, overrides_of, recommend, spread, tune
@@ -59,10 +53,10 @@ def tune(
 
     folder = locate_model(model)
     fixed, points = grid_of(settings or [], load_config(SavedConfig, folder / CONFIG).model.decoder)
+    test = spread(given_test_set(ref, src, tsv, data, None) or own_test([model], "dev"), max_sources)
+    chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)
     try:
-        test = spread(_dev_set(model, data, src, ref or [], tsv, reporter), max_sources)
-        chosen = choose(metrics, test, lang)
         translator = translation_config(overrides_of(fixed)).translator([folder], engine, draft="none")
         found = tune(translator, test, chosen, fixed, points, reporter.counting("Tuning"))
     finally:
@@ -78,36 +72,6 @@ def tune(
         typer.echo(f"best: {best}; nothing was stored", err=True)
         return
     typer.echo(f"{recommend(folder, found.recommended)}: uses {best} from now on", err=True)
-
-
-def _dev_set(
-    model: Path, data: str | None, src: Path | None, ref: list[Path], tsv: Path | None, reporter: "Reporter"
-) -> "EvaluationSet":
-    """What was given; else the dev data of a recipe, or of the run that the model belongs to."""
-    from itertools import chain
-
-    from qkv.data.parts import data_parts
-    from qkv.data.readers.named import names_corpus
-    from qkv.data.store import PairStore
-    from qkv.errors import UsageError
-    from qkv.evaluation.files import read_evaluation_set, set_of_pairs
-    from qkv.recipes import load_recipe
-    from qkv.training.run_folder import RunFolder
-
-    if data is not None and (src or ref or tsv):
-        raise UsageError("--data names pairs, or a recipe with dev data: give it alone, or give --src and --ref")
-    if data is not None and names_corpus(data):
-        return read_evaluation_set([], None, None, data)
-    if data is not None:
-        parts = data_parts(load_recipe(data).data, reporter.counting("Reading"))
-        if "dev" not in parts:
-            raise UsageError(f"{data}: has no dev data; add data.dev or data.holdout, or give --tsv")
-        dev = zip(parts["dev"].texts("src"), parts["dev"].texts("tgt"), strict=True)
-        return set_of_pairs(str(data), [(one, other) for one, other in dev if one.strip() and other.strip()])
-    stored = RunFolder(model).dev_data
-    if not (src or ref or tsv) and stored.is_dir():
-        return set_of_pairs(str(stored), list(chain.from_iterable(PairStore.open(stored).chunks())))
-    return read_evaluation_set(ref, src, tsv)
 
 
 def _table(found: "Tuning", outputs: int) -> "Table":

@@ -18,8 +18,7 @@ from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
 from tests.support.commands import quiet, refused
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
-from tests.support.long_outputs import LONG, SOURCES, recipe_of
-from tests.support.tiny import write_recipe
+from tests.support.long_outputs import LONG, SOURCES
 
 
 @pytest.fixture
@@ -58,8 +57,8 @@ def write_pairs(folder: Path) -> Path:
 
 def test_a_dry_run_stores_nothing(run: Path, scratch: Path, long_data: Path, forks: Forks) -> None:
     before = load_config(SavedConfig, run / "best" / CONFIG)
-    recipe = write_recipe(scratch / "recipe.yaml", recipe_of(long_data, scratch / "other"))
-    for data in ("--data", recipe), ("--tsv", write_pairs(scratch)):
+    corpus = f"{{kind: text, src: {long_data / 'dev.src'}, tgt: {long_data / 'dev.tgt'}}}"
+    for data in ("--data", corpus), ("--tsv", write_pairs(scratch)):
         ended = forks.qkv("tune", run, *data, "--dry-run", "--json", "--metrics", "exact", "--max-sources", "2")
         found = json.loads(quiet(ended))
         assert len(found["trials"]) == 13
@@ -124,19 +123,18 @@ def test_a_model_that_writes_all_at_once(scratch: Path, forks: Forks) -> None:
         (["batch_tokens=2,3"], "only keys of search are tuned"),
         (["search.size="], "give a key and values"),
         (["search.kind=refine"], "is not for model.decoder autoregressive"),
-        (["--data", "recipe.yaml", "--tsv", "pairs.tsv"], "give it alone"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_decoded(
     arguments: list[str], said: str, long_run: Path, scratch: Path, forks: Forks
 ) -> None:
     write_pairs(scratch)
-    data = [] if "--data" in arguments else ["--tsv", "pairs.tsv"]
-    assert said in refused(forks.qkv("tune", long_run, *arguments, *data, cwd=scratch), 2)
+    assert said in refused(forks.qkv("tune", long_run, *arguments, "--tsv", "pairs.tsv", cwd=scratch), 2)
 
 
-def test_no_data_at_all(long_run: Path, forks: Forks) -> None:
-    assert "nothing to compare with" in refused(forks.qkv("tune", long_run / "best"), 2)
+def test_no_data_at_all(long_run: Path, scratch: Path, forks: Forks) -> None:
+    save_model(scratch / "alone", load_model(long_run / "best"))
+    assert "give the data by --data FILE" in refused(forks.qkv("tune", scratch / "alone"), 2)
 
 
 @pytest.mark.parametrize("search", [{"kind": "refine"}, {"kind": "beam", "size": 0}, {"size": 3}])
