@@ -35,7 +35,9 @@ def modality(
     tgt: Annotated[Path, typer.Option(help="The targets, one a line.")],
     tokenizers: Annotated[
         Path | None,
-        typer.Option(help="Count the tokens of these tokenizers (a run's tokenizer/), not lower-case words."),
+        typer.Option(
+            help="Count the tokens of these tokenizers (a run's tokenizer/), not lower-cased words and punctuation."
+        ),
     ] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Look at so many pairs, evenly spread.")] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -44,19 +46,20 @@ def modality(
     import json
 
     from qkv.data.texts import paired, read_texts, survey
-    from qkv.evaluation.modality import measure, token_words
+    from qkv.evaluation.modality import measure, spread, token_words
     from qkv.text import load_tokenizers
 
-    every = max(1, -(-survey(src).lines // pairs))
     both = paired(read_texts(src), read_texts(tgt), (src, tgt))
-    chosen = (pair for number, pair in enumerate(both) if number % every == 0)
+    chosen = spread(both, survey(src).lines, pairs)
     found = measure(chosen, *token_words(load_tokenizers(tokenizers) if tokenizers else None))
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))
         return
-    print(f"{found.pairs:,} pairs, {found.src_words:,} different source words")
+    unit = "tokens" if tokenizers else "words"
+    aligned = f"{found.aligned_src_words:,} of them aligned"
+    print(f"{found.pairs:,} pairs, {found.src_words:,} different source {unit}, {aligned}")
     if found.left_out:
         print(f"{found.left_out:,} pairs left out: empty, or too long")
-    print(f"mean entropy of a source word: {found.mean_entropy:.3f} bits")
-    print(f"entropy of a link: {found.entropy:.3f} bits, as of {found.perplexity:.2f} equally likely words")
-    print(f"target words without a source word: {found.unaligned:.1%}")
+    print(f"mean entropy of an aligned source {unit[:-1]}: {found.mean_entropy:.3f} bits")
+    print(f"entropy of a link: {found.entropy:.3f} bits, as of {found.perplexity:.2f} equally likely {unit}")
+    print(f"target {unit} without a source {unit[:-1]}: {found.unaligned:.1%}")

@@ -8,6 +8,7 @@ from qkv.evaluation.buckets import LengthGroup
 from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.evaluate import ScoredGroup, count, each_score, groups_of, ranking_metric, scored_group
 from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
 from qkv.progress import Reporter, SilentReporter
@@ -82,6 +83,8 @@ def compare_outputs(
     """Measure all systems and test each against the first. `decodings`: how the outputs of some were found."""
     if len(systems) < 2:
         raise UsageError("give two systems or more to compare")
+    for outputs in systems.values():
+        require_answers(outputs, test.references)
     reporter = reporter or SilentReporter()
     names = list(systems)
     rows = {

@@ -10,6 +10,7 @@ from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length
 from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.error_rates import EditRate, WholeOutputs, comparable
 from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Counts, Metric, References
 from qkv.evaluation.metrics import METRICS
 from qkv.evaluation.remarks import remarks_on, remarks_on_metrics
@@ -95,6 +96,7 @@ def evaluate_outputs(
     """Measure `outputs`, one for each question of `test`. `frequencies`: how often training had each target word;
     `decoding`: how the outputs were found.
     """
+    require_answers(outputs, test.references)
     reporter = reporter or SilentReporter()
     rows = [count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title}")) for metric in metrics]
     found = intervals(metrics, rows, reporter.counting("Resampling"))

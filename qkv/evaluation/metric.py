@@ -7,6 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qkv.evaluation.given import require_answers
+
 References = Sequence[Sequence[str]]
 """For each output, its right answers (one or more)."""
 
@@ -49,7 +51,8 @@ class Metric(ABC):
         """Every choice that the number depends on."""
 
     def score(self, outputs: Sequence[str], references: References) -> float:
-        """The score of a whole test set."""
+        """The score of a whole test set; `references` has for each output a list of its right answers."""
+        require_answers(outputs, references)
         return self.from_total(self.counts(outputs, references).sum(axis=0))
 
     def better(self, new: float, old: float) -> bool:

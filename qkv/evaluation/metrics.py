@@ -9,6 +9,7 @@ from qkv.errors import UsageError
 from qkv.evaluation.error_rates import CharacterErrors, ExactMatch, PhonemeErrors, PronunciationErrors, WordErrors
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.sacre import Bleu, Chrf, Ter, TokenizedBleu
+from qkv.text.given import checked_texts
 
 METRICS = Names[Metric]("metric")
 
@@ -37,7 +38,7 @@ def choose_metrics(names: Sequence[str], language: str | None = None) -> list[Me
 
     `language` is that of the references, for metrics that go by the rules of one.
     """
-    for name in names:
+    for name in checked_texts("metrics", names):
         if name not in METRICS:
             raise UsageError(f"there is no metric {name!r}; choose from {', '.join(METRICS)}")
     found = {metric.name: metric.for_language(language) for metric in map(METRICS.__getitem__, names)}

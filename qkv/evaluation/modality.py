@@ -6,8 +6,10 @@ every place by itself, and mixes them: the lower the entropy, the easier its tas
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,8 +17,11 @@ from qkv.errors import DataError
 from qkv.evaluation.word_alignment import EMPTY, Floats, Links, Pair, align, candidates
 from qkv.text import TokenizerPair
 
+T = TypeVar("T")
 Words = Callable[[str], Sequence[str | int]]
 """A text as words, or as the numbers of its tokens."""
+_LETTER = "x"
+"""Stands for a combining mark where words are found: to `re` a mark is no part of a word."""
 LONGEST = 100
 """Words of a side; longer pairs are left out, because links grow with the product of the lengths."""
 
@@ -29,9 +34,11 @@ class Modality:
     left_out: int
     """Pairs that are empty or too long."""
     src_words: int
-    """Different source words that have a link."""
+    """Different source words."""
+    aligned_src_words: int
+    """Those of them that a target word is aligned with; the entropies are theirs."""
     mean_entropy: float
-    """C: the mean of H(y | x) over the different source words x."""
+    """C: the mean of H(y | x) over the different source words x that are aligned."""
     entropy: float
     """The same with each x as often as it occurs: H(Y | X) of a link."""
     perplexity: float
@@ -41,6 +48,13 @@ class Modality:
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
+
+
+def spread(texts: Iterable[T], total: int, wanted: int) -> Iterator[T]:
+    """`wanted` of the `total` texts, evenly spread; all of them where there are no more."""
+    for number, text in enumerate(texts):
+        if total <= wanted or number * wanted // total != (number - 1) * wanted // total:
+            yield text
 
 
 def measure(pairs: Iterable[tuple[str, str]], src_words: Words, tgt_words: Words, rounds: int = 5) -> Modality:
@@ -68,7 +82,8 @@ def measure(pairs: Iterable[tuple[str, str]], src_words: Words, tgt_words: Words
     return Modality(
         pairs=len(numbered),
         left_out=left_out,
-        src_words=len(each),
+        src_words=len(src_ids),
+        aligned_src_words=len(each),
         mean_entropy=float(each.mean()) if len(each) else 0.0,
         entropy=entropy,
         perplexity=2**entropy,
@@ -87,8 +102,12 @@ def entropies(links: Links) -> tuple[Floats, Floats]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Words and signs in lower case."""
-    return re.findall(r"\w+|[^\w\s]", text.lower())
+    """Words and punctuation marks in lower case. An accent belongs to its letter, also where it is a character of its
+    own, as in IPA and in the scripts of India.
+    """
+    lower = text.lower()
+    marked = "".join(_LETTER if unicodedata.category(c).startswith("M") else c for c in lower)
+    return [lower[match.start() : match.end()] for match in re.finditer(r"\w+|[^\w\s]", marked)]
 
 
 def token_words(tokenizers: TokenizerPair | None) -> tuple[Words, Words]:

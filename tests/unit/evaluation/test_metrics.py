@@ -226,7 +226,7 @@ def test_every_metric_says_what_it_is(metric: Metric) -> None:
 
 @pytest.mark.parametrize("name", ["exact", "g2p_wer", "per", "wer", "cer"])
 def test_as_many_answers_as_outputs(name: str) -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(UsageError, match="there are 2 outputs, but references for 1; give one for each"):
         METRICS[name].score(["a", "b"], [["a"]])
 
 

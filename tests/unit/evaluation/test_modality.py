@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.errors import DataError
-from qkv.evaluation.modality import entropies, measure, plain_words
+from qkv.evaluation.modality import entropies, measure, plain_words, spread
 from qkv.evaluation.word_alignment import EMPTY, Links, Pair, align, candidates, fit
 
 
@@ -89,6 +89,9 @@ def test_one_way_of_saying_it_has_no_entropy_and_two_have_one_bit() -> None:
 
 def test_words_and_signs() -> None:
     assert plain_words("Ein Haus, groß.") == ["ein", "haus", ",", "groß", "."]
+    assert plain_words("I_TURN_LEFT don't 3.5") == ["i_turn_left", "don", "'", "t", "3", ".", "5"]
+    # Combining marks: a nasal vowel of IPA, a vowel sign of Devanagari, an accent in two characters.
+    assert plain_words("bɔ̃ हिन्दी cafe\u0301!") == ["bɔ̃", "हिन्दी", "cafe\u0301", "!"]
 
 
 def test_what_is_left_out_is_counted() -> None:
@@ -103,4 +106,24 @@ def test_the_command(tmp_path: Path) -> None:
         (tmp_path / side).write_text("".join(text + "\n" for text in texts))
     arguments = ["data", "modality", "--src", str(tmp_path / "src"), "--tgt", str(tmp_path / "tgt"), "--pairs", "300"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.stdout.startswith("300 pairs, 8 different source words\nmean entropy of a source word: 0.000 bits\n")
+    assert result.stdout.startswith(
+        "300 pairs, 8 different source words, 8 of them aligned\nmean entropy of an aligned source word: 0.000 bits\n"
+    )
+    # As many pairs as were asked for, also where their number does not divide that of the lines.
+    arguments[-1] = "400"
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).stdout.startswith("400 pairs, 8 different")
+
+
+def test_every_different_source_word_is_counted() -> None:
+    """x is aligned with nothing: each of its sentences has another word that explains the target better."""
+    found = measure([("a x", "b"), ("a", "b"), ("a", "b"), ("x c", "d"), ("c", "d"), ("c", "d")], str.split, str.split)
+    assert (found.src_words, found.aligned_src_words) == (3, 2)
+
+
+@pytest.mark.parametrize(("total", "wanted"), [(10, 3), (10, 9), (10, 10), (3, 10), (150, 100), (1, 1)])
+def test_so_many_are_spread_evenly(total: int, wanted: int) -> None:
+    chosen = list(spread(range(total), total, wanted))
+    assert len(chosen) == min(total, wanted)
+    gaps = {after - before for before, after in pairwise(chosen)}
+    assert len(gaps) <= 2
+    assert chosen[0] == 0
