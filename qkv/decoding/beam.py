@@ -45,8 +45,8 @@ class BeamConfig(SteppedSearch):
     diversity: float = Field(default=0.5, ge=0)
     """The penalty for each time that a group before chose the same token at the same step; scores leave it out."""
     stop: StoppingName = "heuristic"
-    """A sentence is done when `size` hypotheses have ended (enough), and no live one scores more than the worst of the
-    best `size` at present (heuristic), or when none can ever be among the best ones (exact)."""
+    """When a sentence is done. enough: `size` hypotheses have ended. heuristic: and no live one would be better than
+    the worst of the best `size` if it ended now. exact: none can ever be among the best."""
 
     @model_validator(mode="after")
     def _groups_of_one_size(self) -> "BeamConfig":
@@ -70,7 +70,8 @@ class BeamConfig(SteppedSearch):
         # Without penalties exact stopping comes first and costs nothing.
         if self.unpenalised or self.stop == "exact":
             return exact
-        return Enough(width) if self.stop == "enough" else Heuristic(width, exact)
+        # A beam of one ends where greedy search ends.
+        return Enough(width) if self.stop == "enough" or width == 1 else Heuristic(width, exact)
 
     @property
     def needs_attention(self) -> bool:

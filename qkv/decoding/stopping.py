@@ -59,10 +59,10 @@ class Exact:
 
 @dataclass(frozen=True)
 class Heuristic:
-    """`count` hypotheses have ended, and no live one is better than the worst of the best `count` at present.
+    """`count` hypotheses have ended, and none that lives would be better than the worst of the best `count` if it ended
+    in the next step with probability 1.
 
-    The present score of a live hypothesis is its log p so far over the length penalty of its length so far. It can
-    still become better, since each further token divides log p by more: hence a heuristic. Where `exact` knows earlier
+    After more steps it could be, since each token divides log p by more: hence a heuristic. Where `exact` knows earlier
     that nothing better can come, the sentence is done as well.
     """
 
@@ -74,5 +74,5 @@ class Heuristic:
             return True
         if len(standing.finished) < self.count:
             return False
-        present = standing.best_live / self.exact.length_penalty(standing.length)
-        return standing.finished[self.count - 1] >= present
+        at_best = standing.best_live / self.exact.length_penalty(standing.length + 1)
+        return standing.finished[self.count - 1] >= at_best

@@ -148,7 +148,7 @@ def plainly_done(scores: list[float], live: list[Path], size: int, longest: int,
     best, step = max(path.total for path in live), len(live[0].said)
     enough = len(scores) >= size
     exact = len(scores) >= nbest and best / longest <= scores[nbest - 1]
-    heuristic = exact or (enough and best / step <= scores[size - 1])
+    heuristic = enough if size == 1 else exact or (enough and best / (step + 1) <= scores[size - 1])
     return {"enough": enough, "exact": exact, "heuristic": heuristic}[stop]
 
 
