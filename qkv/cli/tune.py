@@ -50,8 +50,12 @@ def tune(
     from qkv.models.folder import CONFIG, SavedConfig
     from qkv.models.locate import locate_model
     from qkv.progress import default_reporter
+    from qkv.training.lock import require_free
 
     folder = locate_model(model)
+    if not dry_run:
+        # A training that finds a better model would replace the folder, and what is stored with it.
+        require_free(folder.parent)
     fixed, points = grid_of(settings or [], load_config(SavedConfig, folder / CONFIG).model.decoder)
     test = spread(given_test_set(ref, src, tsv, data, None) or own_test([model], "dev"), max_sources)
     chosen = choose(metrics, test, lang)
@@ -71,7 +75,8 @@ def tune(
     if dry_run:
         typer.echo(f"best: {best}; nothing was stored", err=True)
         return
-    typer.echo(f"{recommend(folder, found.recommended)}: uses {best} from now on", err=True)
+    recommend(folder, found.recommended, translator.models.seals[0])
+    typer.echo(f"{folder}: uses {best} from now on", err=True)
 
 
 def _table(found: "Tuning", outputs: int) -> "Table":

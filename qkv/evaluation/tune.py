@@ -13,12 +13,12 @@ from qkv.decoding.search import SearchConfig
 from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import search_problem
-from qkv.errors import UsageError
+from qkv.errors import QkvError, UsageError
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Metric
+from qkv.files import read_manifest
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.folder import CONFIG, SavedConfig
-from qkv.models.locate import locate_model
 from qkv.models.rewrite import changed_copy
 from qkv.progress import Counting
 
@@ -180,10 +180,13 @@ def _search_keys(settings: Settings) -> dict[str, Any]:
     return keys
 
 
-def recommend(model: Path, search: Mapping[str, Any]) -> Path:
-    """Store the settings with the model, or with the best one of a run; the folder is whole at every moment."""
-    folder = locate_model(model)
+def recommend(folder: Path, search: Mapping[str, Any], seal: str) -> None:
+    """Store the settings with the model in `folder`, which is whole at every moment.
+
+    `seal` is that of the model for which they were chosen: one that has taken its place meanwhile is left alone.
+    """
+    if read_manifest(folder)["seal"] != seal:
+        raise QkvError(f"{folder}: the model was replaced while it was tuned; nothing was stored, tune it again")
     config = load_config(SavedConfig, folder / CONFIG).model_copy(update={"search": dict(search)})
     with changed_copy(folder, folder) as copy:
         (copy / CONFIG).write_text(dump_config(config), encoding="utf-8")
-    return folder

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,11 @@ from qkv.decoding.refine import RefineConfig
 from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import usual_search
+from qkv.errors import QkvError
 from qkv.evaluation.tune import recommend
-from qkv.files import verify_folder
+from qkv.files import read_manifest, verify_folder
 from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
+from qkv.training.run_folder import RunFolder
 from tests.support.commands import quiet, refused
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
@@ -25,6 +28,10 @@ from tests.support.long_outputs import LONG, SOURCES
 def run(long_run: Path, scratch: Path) -> Path:
     """A copy of the run, to be changed."""
     return Path(shutil.copytree(long_run, scratch / "run"))
+
+
+def store(run: Path, search: dict[str, Any]) -> None:
+    recommend(run / "best", search, read_manifest(run / "best")["seal"])
 
 
 def settings_of(folder: Path) -> object:
@@ -71,7 +78,7 @@ def test_a_dry_run_stores_nothing(run: Path, scratch: Path, long_data: Path, for
 def test_what_happens_to_stored_settings(run: Path, scratch: Path, forks: Forks) -> None:
     """Saving and exporting keeps them; another run of training, and an average of other weights, do not."""
     chosen = {"kind": "beam", "size": 3, "length_penalty": {"kind": "power", "alpha": 0.5}}
-    recommend(run, chosen)
+    store(run, chosen)
     save_model(scratch / "again", load_model(run / "best"))
     quiet(forks.qkv("export", run, "--to", "ctranslate2", "--out", scratch / "fast"))
     quiet(forks.qkv("average", run, "--last", "1", "--out", scratch / "mean"))
@@ -94,7 +101,7 @@ def write_sources(folder: Path) -> Path:
 
 
 def test_what_is_asked_for_comes_first(run: Path) -> None:
-    recommend(run, {"kind": "beam", "size": 3, "length_penalty": {"kind": "power", "alpha": 0.5}})
+    store(run, {"kind": "beam", "size": 3, "length_penalty": {"kind": "power", "alpha": 0.5}})
     kept = translation_config(["search.size=4"], run).search
     assert kept == BeamConfig(size=4, length_penalty={"kind": "power", "alpha": 0.5})
     other = translation_config(["search.length_penalty.kind=none"], run).search
@@ -138,7 +145,20 @@ def test_no_data_at_all(long_run: Path, scratch: Path, forks: Forks) -> None:
 
 
 @pytest.mark.parametrize("search", [{"kind": "refine"}, {"kind": "beam", "size": 0}, {"size": 3}])
-def test_stored_settings_that_cannot_be(search: dict[str, object], run: Path, forks: Forks) -> None:
-    recommend(run, search)
+def test_stored_settings_that_cannot_be(search: dict[str, Any], run: Path, forks: Forks) -> None:
+    store(run, search)
     ended = forks.qkv("translate", run, "--input", run / CONFIG)
     assert f"{run / 'best' / CONFIG}: search" in refused(ended, 2)
+
+
+def test_a_model_that_was_replaced_meanwhile_is_left_alone(run: Path) -> None:
+    before = read_manifest(run / "best")["seal"]
+    store(run, {"kind": "beam", "size": 2})
+    with pytest.raises(QkvError, match="was replaced while it was tuned"):
+        recommend(run / "best", {"kind": "beam", "size": 3}, before)
+    assert settings_of(run / "best") == {"kind": "beam", "size": 2}
+
+
+def test_a_run_in_training_is_not_changed(run: Path, forks: Forks) -> None:
+    with RunFolder(run).locked():
+        assert "is being trained by process" in refused(forks.qkv("tune", run, "search.size=2,3"), 2)
