@@ -32,7 +32,12 @@ Metrics = Annotated[
         "Pronunciation: g2p_wer (words that are wrong), per (phonemes)."
     ),
 ]
-Language = Annotated[str | None, typer.Option("--lang", help="Language of the right answers, for bleu_tok_lc.")]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        "--lang", help="Language of the right answers, for bleu_tok_lc; of a run's own data, that of its recipe."
+    ),
+]
 
 
 def given_test_set(
@@ -73,10 +78,11 @@ def own_test(models: list[Path], split: str | None) -> "EvaluationSet":
 
 
 def choose(names: str | None, test: "EvaluationSet", language: str | None) -> list["Metric"]:
-    """The metrics that were asked for, or those that fit the test set."""
+    """The metrics that were asked for, or those that fit the test set. `language` is that of --lang, if it is given."""
     from qkv.evaluation.metrics import choose_metrics
     from qkv.evaluation.usual import usual_metrics
 
+    language = language or test.language
     if names is not None:
         return choose_metrics([name.strip() for name in names.split(",")], language)
     usual = usual_metrics(test.references, test.sources, language)

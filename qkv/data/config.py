@@ -26,7 +26,7 @@ class DataConfig(Config):
     dev: AnyCorpus | None = None
     """Pairs to choose the best model by."""
     test: AnyCorpus | None = None
-    """Pairs for the final score; training never reads them, `qkv data check` compares them with train."""
+    """Pairs for the final score; training never reads them, `qkv evaluate RUN` measures on them."""
     holdout: int | None = Field(default=None, ge=1)
     """Without `dev`: this many pairs of `train` become it. Pairs with the same source stay together, so no source
     is in both; which ones is decided by a hash of the source, not by the seed."""

@@ -10,6 +10,7 @@ from qkv.evaluation.evaluate import ScoredGroup, count, each_score, groups_of, r
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Metric
+from qkv.evaluation.remarks import remarks_on_metrics
 from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
 from qkv.progress import Reporter, SilentReporter
 
@@ -54,8 +55,10 @@ class Comparison:
 
     @property
     def remarks(self) -> list[str]:
-        """What was cut, of which system."""
-        return [f"{name}: {remark}" for name, own in self.decodings.items() for remark in own.remarks]
+        """What was cut, of which system, and metrics that say nothing about such references."""
+        cut = [f"{name}: {remark}" for name, own in self.decodings.items() for remark in own.remarks]
+        highest = [max(own[place].value for own in self.scores.values()) for place in range(len(self.metrics))]
+        return [*cut, *remarks_on_metrics(self.metrics, highest, self.test.references)]
 
     @property
     def largest_difference_first(self) -> list[int]:

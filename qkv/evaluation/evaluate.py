@@ -13,7 +13,7 @@ from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Counts, Metric, References
 from qkv.evaluation.metrics import METRICS
-from qkv.evaluation.remarks import remarks_on, remarks_on_metrics
+from qkv.evaluation.remarks import remarks_on, remarks_on_case, remarks_on_metrics
 from qkv.evaluation.resampling import Interval, intervals
 from qkv.progress import Counting, Reporter, SilentReporter
 
@@ -119,6 +119,7 @@ def evaluate_outputs(
         remarks=[
             *([] if decoding is None else decoding.remarks),
             *remarks_on(outputs),
+            *remarks_on_case(outputs, test.references),
             *remarks_on_metrics(metrics, values, test.references),
         ],
         decoding=decoding,

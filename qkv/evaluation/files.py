@@ -24,6 +24,8 @@ class EvaluationSet:
     """Where pairs with the same source are one question: which of the distinct sources each pair is about."""
     files: tuple[Path, ...] = ()
     """What was read."""
+    language: str | None = None
+    """That of the right answers, where a recipe says it."""
 
     def __len__(self) -> int:
         return len(self.references)

@@ -27,6 +27,17 @@ def remarks_on(outputs: Sequence[str]) -> list[str]:
     return found
 
 
+def remarks_on_case(outputs: Sequence[str], references: References) -> list[str]:
+    """Where a model that writes lower case is compared with references that do not."""
+    capital = sum(any(letter.isupper() for letter in answers[0]) for answers in references)
+    if capital <= SUSPICIOUS * len(outputs) or any(output != output.lower() for output in outputs):
+        return []
+    return [
+        f"no output has a capital letter, but {capital:,} of {len(references):,} references have, so every score that "
+        "minds case is low; bleu_tok_lc (with --lang) does not mind"
+    ]
+
+
 def remarks_on_metrics(metrics: Sequence[Metric], scores: Sequence[float], references: References) -> list[str]:
     """Where a metric cannot say anything about such references."""
     answers = [answer for row in references for answer in row]

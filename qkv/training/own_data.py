@@ -1,6 +1,7 @@
 """The dev and test data that a run's own recipe names."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from qkv.config import load_config
@@ -21,7 +22,8 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     """
     run = _run_of(model)
     recipe = load_config(Recipe, run.config)
-    found = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
+    read = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
+    found = {split: replace(test, language=recipe.validation.language) for split, test in read.items()}
     if not found:
         keys = " or ".join(f"data.{split}" for split in splits)
         raise UsageError(f"{run.config}: names no {keys}; give the data by --data FILE")

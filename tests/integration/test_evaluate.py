@@ -175,6 +175,14 @@ def test_a_run_is_measured_on_its_own_data(run: Path, data: Path, files: Path, f
     assert "--out: there are several test sets (test, dev); choose one by --split" in several.complaint
 
 
+def test_the_language_of_a_run_is_that_of_its_recipe(run: Path, data: Path, forks: Forks) -> None:
+    asked = ["--metrics", "bleu_tok_lc", "--json", "--engine", "torch"]
+    own = forks.qkv("evaluate", run, "--split", "dev", *asked)
+    assert own.code == 0, own.stderr
+    assert "tok:moses-de" in json.loads(own.stdout)["dev"]["scores"]["bleu_tok_lc"]["signature"]
+    assert forks.qkv("evaluate", run, "--src", data / "dev.src", "--ref", data / "dev.tgt", *asked).code == 2
+
+
 def test_tables_of_both_splits_and_usual_metrics(run: Path, forks: Forks) -> None:
     ended = forks.qkv("evaluate", run, "search.kind=greedy", "--engine", "torch")
     assert ended.code == 0, ended.stderr

@@ -121,8 +121,8 @@ def test_a_run_does_not_write_through_links(name: str, data: Path, scratch: Path
 def outputs_over_inputs(model: Path, folder: Path) -> list[list[Any]]:
     """Commands that name a file of theirs twice, or a file of the model."""
     src, ref, hyp, tsv = (folder / name for name in ("src", "ref", "hyp", "tsv"))
-    scored = ["evaluate", "--hyp", hyp, "--ref", ref, "--src", src, "--metrics", "accuracy"]
-    decoded = ["evaluate", model, "--ref", ref, "--src", src, "--metrics", "accuracy"]
+    scored = ["evaluate", "--hyp", hyp, "--ref", ref, "--src", src, "--metrics", "exact"]
+    decoded = ["evaluate", model, "--ref", ref, "--src", src, "--metrics", "exact"]
     compared = ["compare", hyp, ref, "--ref", ref, "--src", src, "--html"]
     return [
         *([*scored, "--html", path] for path in (src, ref, hyp)),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics import METRICS, choose_metrics
@@ -47,5 +48,16 @@ def test_a_bleu_that_cannot_be_other_than_0_is_remarked_on() -> None:
     assert remark.startswith("BLEU is 0 since it counts sequences of up to four words, and 2 of 3 references")
     assert "--metrics exact,cer" in remark
     assert evaluate_outputs(["abc", "cde", "x"], words, choose_metrics(["exact", "cer"])).remarks == []
+    compared = compare_outputs({"a": ["abc", "q", "q"], "b": ["q", "q", "q"]}, words, choose_metrics(["bleu", "exact"]))
+    assert [said.split(" since")[0] for said in compared.remarks] == ["BLEU is 0"]
     wrong = EvaluationSet("t", [["these are five good words"]])
     assert evaluate_outputs(["none"], wrong, choose_metrics(["bleu"])).remarks == []
+
+
+def test_lower_case_against_capitals_is_remarked_on() -> None:
+    test = EvaluationSet("t", [["A dog runs fast here."], ["Two men ride their bikes."], ["yes"]])
+    metrics = choose_metrics(["chrf"])
+    (remark,) = evaluate_outputs(["a dog runs fast here.", "two men ride.", "yes"], test, metrics).remarks
+    assert remark.startswith("no output has a capital letter, but 2 of 3 references have")
+    assert evaluate_outputs(["A dog runs fast here.", "two men ride.", "yes"], test, metrics).remarks == []
+    assert evaluate_outputs(["yes"], EvaluationSet("t", [["yes"]]), metrics).remarks == []
