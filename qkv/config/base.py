@@ -44,7 +44,7 @@ from pydantic import (
 )
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema, from_json
 
 from qkv.errors import ArgumentError, ConfigError
 
@@ -81,6 +81,14 @@ def _refusal(cls: Any, data: Any, error: ValidationError) -> ConfigError:
     return refusal(explain(cls, data, error), lambda problem: f"{name}: {dotted(problem.loc)}" if problem.loc else name)
 
 
+def _from_json(text: Any) -> Any:
+    """What the text says, for messages; None if it is no JSON."""
+    try:
+        return from_json(text)
+    except (ValueError, TypeError):
+        return None
+
+
 class Config(BaseModel, metaclass=_Explained):
     """Typed and frozen; an unknown key is an error. A field's docstring is its description.
 
@@ -101,6 +109,8 @@ class Config(BaseModel, metaclass=_Explained):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some keys changed, checked as a new config is."""
+        if not isinstance(update, Mapping | None):
+            raise ArgumentError(f"update: must be a dict of keys and values, not {type(update).__name__}")
         return type(self)(**{**dict(self), **update}) if update else super().model_copy(deep=deep)
 
     if not TYPE_CHECKING:  # a checker knows from `frozen` that no key can be set
@@ -112,6 +122,15 @@ class Config(BaseModel, metaclass=_Explained):
                 return super().model_validate(obj, **options)
             except ValidationError as error:
                 problem = _refusal(cls, obj, error)
+            raise problem
+
+        @classmethod
+        def model_validate_json(cls, json_data: Any, **options: Any) -> Self:
+            """JSON text as a config."""
+            try:
+                return super().model_validate_json(json_data, **options)
+            except ValidationError as error:
+                problem = _refusal(cls, _from_json(json_data), error)
             raise problem
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:

@@ -13,8 +13,8 @@ class Blame:
     """`changed` is `data` with the overrides laid over it."""
 
     def __init__(self, cls: type[Config], data: dict[str, Any], overrides: Sequence[str]) -> None:
-        self._cls, self._data, self._overrides = cls, data, list(overrides)
         self.changed, self._origins = trace_overrides(data, overrides)
+        self._cls, self._data, self._overrides = cls, data, overrides
 
     def override(self, problem: Problem) -> str | None:
         """How a message names the override that caused the problem; None: no override did."""

@@ -10,7 +10,7 @@ from qkv.config.explain import Problem, checked, dotted, refusal
 from qkv.config.parse import Document, Loc
 from qkv.config.words import shown
 from qkv.config.yaml import read_yaml
-from qkv.errors import ConfigError
+from qkv.errors import ArgumentError, ConfigError
 from qkv.plugins import import_modules, load_installed, require_modules
 
 C = TypeVar("C", bound=Config)
@@ -21,6 +21,10 @@ Where = Callable[[Loc], str]
 
 def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -> C:
     """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one ConfigError."""
+    if not (isinstance(cls, type) and issubclass(cls, Config)):
+        raise ArgumentError(f"load_config takes a class such as Recipe, then a file, not {shown(cls)}")
+    if not isinstance(path, Path | str):
+        raise ArgumentError(f"load_config takes a class, then a file (str or Path), not {shown(path)}")
     path = Path(path)
     document = read_yaml(path)
     if not isinstance(document.data, dict):

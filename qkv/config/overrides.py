@@ -10,7 +10,7 @@ from typing import Any
 
 from qkv.config.parse import Loc, YamlProblem, parse_yaml, scalar
 from qkv.config.words import shorten, shown
-from qkv.errors import UsageError
+from qkv.errors import ArgumentError, UsageError
 
 FORM = "write key.sub=value, for example model.num_heads=8 or data.train.0.weight=2"
 
@@ -22,6 +22,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> dict[str,
 
 def trace_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[Loc, str]]:
     """As `apply_overrides`, and which override each changed place comes from."""
+    _require_list(overrides)
     result = copy.deepcopy(data)
     origins: dict[Loc, str] = {}
     for override in overrides:
@@ -36,6 +37,11 @@ def trace_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dic
     return result, origins
 
 
+def _require_list(overrides: object) -> None:
+    if not isinstance(overrides, list | tuple):
+        raise ArgumentError(f'overrides: must be a list of texts such as ["model.num_heads=8"], not {shown(overrides)}')
+
+
 def origin_text(override: str) -> str:
     """How messages name a value that was given by an override."""
     return f"command line: {shorten(override)}"
@@ -43,6 +49,8 @@ def origin_text(override: str) -> str:
 
 def parse_override(override: str) -> tuple[list[str], Any]:
     """The keys and the value of `key.sub=value`; raises ValueError."""
+    if not isinstance(override, str):
+        raise ArgumentError(f"an override: must be a text such as model.num_heads=8, not {shown(override)}")
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals:

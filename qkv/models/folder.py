@@ -9,7 +9,7 @@ import torch
 
 from qkv.config import ExtensibleConfig, dump_config, load_config
 from qkv.data.length_limit import LengthLimit
-from qkv.errors import CorruptFolder
+from qkv.errors import ArgumentError, CorruptFolder
 from qkv.files import new_folder, read_manifest, verify_folder
 from qkv.kernels.available import available_memory
 from qkv.models.build import build_model
@@ -57,6 +57,8 @@ class SavedModel:
 
 def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
     """Write the folder, replacing an older one only when the new one is complete."""
+    if not (isinstance(folder, Path | str) and isinstance(saved, SavedModel)):
+        raise ArgumentError("save_model takes a folder (str or Path), then a SavedModel, as load_model gives it")
     with new_folder(Path(folder), {"what": "model", **(about or {})}) as temporary:
         write_tensors(temporary / WEIGHTS, named_weights(saved.model))
         (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")

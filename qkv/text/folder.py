@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
 from qkv.config.base import Config
-from qkv.errors import CorruptFolder
+from qkv.errors import ConfigError, CorruptFolder
 from qkv.text.kinds import AnyTokenizer
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, fingerprint, read_file
 
@@ -92,6 +92,6 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
     path = folder / CONFIG
     try:
         config = TextConfig.model_validate_json(read_file(path))
-    except ValidationError as error:
+    except ConfigError as error:
         raise CorruptFolder(f"{path}: is not a configuration of tokenizers; use another copy of the folder") from error
     return config.load(folder)

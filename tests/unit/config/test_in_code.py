@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from qkv.config import load_config, with_overrides
 from qkv.data.config import DataConfig
 from qkv.decoding.beam import BeamConfig
 from qkv.errors import ArgumentError, ConfigError
@@ -59,6 +60,40 @@ def test_a_wrong_key_is_one_sentence(build: Callable[[], object], sentence: str)
 def test_keys_have_names() -> None:
     with pytest.raises(ArgumentError, match=r"BeamConfig takes its keys by name: BeamConfig\(key=value, ...\)"):
         BeamConfig(5)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: load_config(Recipe, None), "load_config takes a class, then a file (str or Path), not null"),
+        (
+            lambda: load_config("recipe.yaml", Recipe),
+            "load_config takes a class such as Recipe, then a file, not the text",
+        ),
+        (lambda: with_overrides(Recipe, {}, "seed=1", "x"), 'overrides: must be a list of texts such as ["model.num'),
+        (lambda: with_overrides(Recipe, {}, None, "x"), "overrides: must be a list of texts"),
+        (lambda: with_overrides(Recipe, {}, [3], "x"), "an override: must be a text such as model.num_heads=8, not 3"),
+        (lambda: recipe().model_copy(update=["seed"]), "update: must be a dict of keys and values, not list"),
+    ],
+)
+def test_a_wrong_type_is_one_sentence(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call()
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"size": 0}', "BeamConfig: size: must be at least 1, not 0"),
+        ("{", "BeamConfig: invalid JSON: "),
+        (None, "BeamConfig: must be a group of keys, not null (empty)"),
+    ],
+)
+def test_json_is_explained_too(text: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BeamConfig.model_validate_json(text)
+    assert str(caught.value).startswith(sentence)
 
 
 def test_a_config_does_not_change() -> None:
