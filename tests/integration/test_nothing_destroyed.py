@@ -134,7 +134,7 @@ def outputs_over_inputs(model: Path, folder: Path) -> list[list[Any]]:
         *(["translate", model, "--input", src, "--prefix-file", ref, "--output", path] for path in (src, ref)),
         ["translate", model, "--input", src, "--output", model / "model.safetensors"],
         ["show", "beam", model, "aa", "--out", model / "config.yaml"],
-        ["show", "attention", model, "--out", model / "tokenizer" / "text.json"],
+        ["show", "mask", model, "--out", model / "tokenizer" / "text.json"],
         ["export", model, "--to", "ctranslate2", "--out", model / "tokenizer"],
         ["distill", model, "--src", src, "--tgt", ref, "--out", folder],
     ]
