@@ -52,6 +52,9 @@ def distill(
     translator = config.translator([teacher, *(voters or [])], engine, workers or "auto")
     reporter = default_reporter(quiet=2.0)
     recipe = None if data is None else load_recipe(data, of_recipe)
+    if recipe is not None:
+        files = (path for corpus in recipe.data.train for path in corpus.files().values())
+        refuse_inside(out, [recipe.data.root / path for path in files])
     try:
         with at_work_on(out):
             if recipe is not None:

@@ -167,6 +167,10 @@ def test_distilling_into_a_folder_with_a_corpus(model: Path, scratch: Path, fork
     assert "was not made by qkv" in refused(forks.qkv("distill", model, "--src", src, "--out", corpus), 2)
     given = ["--src", corpus / "train.src", "--tgt", corpus / "train.tgt", "--out", corpus]
     assert "is an input, but lies in" in refused(forks.qkv("distill", model, *given), 2)
+    pairs = {"kind": "text", "src": "train.src", "tgt": "train.tgt"}
+    recipe = {"data": {"root": str(corpus), "train": pairs}, "text": {"shared": "char"}}
+    given = ["--data", write_recipe(scratch / "recipe.yaml", recipe), "--out", corpus]
+    assert "is an input, but lies in" in refused(forks.qkv("distill", model, *given), 2)
     assert contents(corpus) == before
 
 
