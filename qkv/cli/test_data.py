@@ -67,13 +67,20 @@ def own_tests(model: Path, split: str | None) -> dict[str, "EvaluationSet"]:
 def own_test(models: list[Path], split: str | None) -> "EvaluationSet":
     """One test set for several systems: the first of `own_tests` of the first run among them."""
     from qkv.errors import UsageError
-    from qkv.training.own_data import SPLITS, own_test_sets
+    from qkv.training.own_data import SPLITS, own_files, own_test_sets
 
     run = next((path for path in models if path.is_dir()), None)
     if run is None:
         raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --data FILE")
     name, test = next(iter(own_test_sets(run, SPLITS if split is None else [split]).items()))
     typer.echo(f"{name} data of {run}: {test.name}", err=True)
+    for other in models:
+        if other != run and (named := own_files(other, name)) not in (None, test.files):
+            files = " and ".join(map(str, named or [])) or "nothing"
+            typer.echo(
+                f"{other}: its own recipe names {files} as data.{name}; make sure that it was not trained on {test.name}",
+                err=True,
+            )
     return test
 
 

@@ -21,6 +21,8 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     `model` is the folder of the run or of its best model.
     """
     run = _run_of(model)
+    if run is None:
+        raise UsageError(f"{model}: is not a run, whose recipe would name test data; give the data by --data FILE")
     recipe = load_config(Recipe, run.config)
     read = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
     found = {split: replace(test, language=recipe.validation.language) for split, test in read.items()}
@@ -30,12 +32,20 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     return found
 
 
-def _run_of(model: Path) -> RunFolder:
-    for folder in (model, model.parent):
-        run = RunFolder(folder)
-        if run.config.is_file() and run.checkpoints.is_dir():
-            return run
-    raise UsageError(f"{model}: is not a run, whose recipe would name test data; give the data by --data FILE")
+def own_files(model: Path, split: str) -> tuple[Path, ...] | None:
+    """The files that a run's recipe names for `split`, if any; None for what is not a run."""
+    run = _run_of(model)
+    if run is None:
+        return None
+    data = load_config(Recipe, run.config).data
+    corpus = data.test if split == "test" else data.dev
+    return () if corpus is None else tuple(data.root / path for path in corpus.files().values())
+
+
+def _run_of(model: Path) -> RunFolder | None:
+    """The run that a folder is, or whose best model it is."""
+    runs = (RunFolder(folder) for folder in (model, model.parent))
+    return next((run for run in runs if run.config.is_file() and run.checkpoints.is_dir()), None)
 
 
 def _read(recipe: Recipe, run: RunFolder, split: str) -> EvaluationSet | None:

@@ -1,6 +1,7 @@
 """qkv evaluate and qkv compare: outputs in files, models, reports, and one sentence for each mistake."""
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,20 @@ def test_runs_are_compared_on_the_test_data_of_the_first(run: Path, data: Path, 
     assert json.loads(ended.stdout)["outputs"] == 5
     dev = forks.qkv("compare", data / "dev.tgt", run, "--split", "dev", *asked)
     assert json.loads(dev.stdout)["outputs"] == 12
+
+
+def test_a_run_with_other_test_data_is_noticed_in_a_comparison(
+    run: Path, data: Path, scratch: Path, forks: Forks
+) -> None:
+    other = scratch / "other"
+    shutil.copytree(run, other)
+    asked = ["--metrics", "chrf", "--json", "--engine", "torch"]
+    assert "make sure that" not in forks.qkv("compare", run, other, *asked).stderr
+    config = other / "config.yaml"
+    config.write_text(config.read_text().replace("test.src", "train.src").replace("test.tgt", "train.tgt"))
+    ended = forks.qkv("compare", run, other, *asked)
+    assert ended.code == 0, ended.stderr
+    assert f"{other}: its own recipe names {data / 'train.src'} and {data / 'train.tgt'} as data.test" in ended.stderr
 
 
 def test_pairs_held_out_of_the_training_data_are_its_dev_data(data: Path, scratch: Path, forks: Forks) -> None:
