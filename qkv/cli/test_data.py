@@ -78,7 +78,7 @@ def own_test(models: list[Path], split: str | None) -> "EvaluationSet":
         if other != run and (named := own_files(other, name)) not in (None, test.files):
             files = " and ".join(map(str, named or [])) or "nothing"
             typer.echo(
-                f"{other}: its own recipe names {files} as data.{name}; make sure that it was not trained on {test.name}",
+                f"{other}: its own recipe names {files} as data.{name}; was it trained on {test.name}?",
                 err=True,
             )
     return test

@@ -211,7 +211,7 @@ def test_a_run_with_other_test_data_is_noticed_in_a_comparison(
     other = scratch / "other"
     shutil.copytree(run, other)
     asked = ["--metrics", "chrf", "--json", "--engine", "torch"]
-    assert "make sure that" not in forks.qkv("compare", run, other, *asked).stderr
+    assert "was it trained on" not in forks.qkv("compare", run, other, *asked).stderr
     config = other / "config.yaml"
     config.write_text(config.read_text().replace("test.src", "train.src").replace("test.tgt", "train.tgt"))
     ended = forks.qkv("compare", run, other, *asked)
