@@ -26,11 +26,17 @@ FORMAT_VERSION = 1
 BLOCK = 1 << 20
 
 
+LONGEST_NAME = 255
+"""Bytes of the name of a file in a manifest, as file systems have it."""
+
+
 def _inside(name: str) -> str:
     """The name of a file in a folder or below it."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
         raise ValueError("names a file outside its folder")
+    if len(name.encode()) > LONGEST_NAME:
+        raise ValueError("names a file that no disk can hold")
     return name
 
 

@@ -193,16 +193,26 @@ class _Builder:
         if event.style is None and event.value in ("", "<<"):
             what = "merging with << is not part of YAML 1.2; write the keys out"
             _refuse(event, what if event.value else 'nothing stands before the ":"; write key: value')
-        return str(event.value)
+        return _text(event)
 
     def _scalar(self, event: Event) -> Scalar:
         assert isinstance(event, ScalarEvent)
         if event.style is not None:
-            return str(event.value)
+            return _text(event)
         try:
             return scalar(event.value)
         except ValueError:
             _refuse(event, "the number has too many digits; write a shorter one")
+
+
+def _text(event: ScalarEvent) -> str:
+    """What quotes or a key hold; an escape such as \\ud800 may spell half a character, which no file can hold."""
+    text = str(event.value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        _refuse(event, "an escape spells half a character (a lone surrogate); write the whole character")
+    return text
 
 
 def _line(event: Event) -> int:

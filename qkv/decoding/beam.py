@@ -10,13 +10,14 @@ from torch import Tensor
 
 from qkv.decoding.beam_group import Group, Judge, Kept
 from qkv.decoding.constraints import Row, Rules
+from qkv.decoding.forced import begin
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.length_penalty import AnyLengthPenalty, Power
 from qkv.decoding.ranking import best_candidates
 from qkv.decoding.required import dealt
 from qkv.decoding.search import SearchTask, searches
 from qkv.decoding.stepped import SteppedSearch
-from qkv.decoding.steps import StepFunction
+from qkv.decoding.steps import StepFunction, StepState
 from qkv.decoding.stopping import Enough, Exact, Heuristic, StoppingName, StoppingRule
 from qkv.errors import UsageError
 
@@ -111,8 +112,8 @@ class _BeamSearch:
     def run(self) -> list[list[Hypothesis]]:
         size, device = self.config.size, self.task.src.device
         if self.left:
-            state = self.steps.start(*self.task.sources(self.left), beams=size)
-            tokens = torch.full((len(self.left) * size,), self.task.special.bos, device=device)
+            state, first = self._begin()
+            tokens = torch.tensor(first, device=device).repeat_interleave(size)
         while self.left:
             output, state = self.steps.step(tokens, state)
             self._expand(self._allowed(output.log_probs), output.attention)
@@ -124,6 +125,17 @@ class _BeamSearch:
             self.left = [self.left[place] for place in places]
             tokens = torch.tensor(said, device=device)
         return [self._best(index) for index in range(len(self.groups))]
+
+    def _begin(self) -> tuple[StepState, list[int]]:
+        """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""
+        if self.observer:
+            start = self.steps.start(*self.task.sources(self.left), beams=self.config.size)
+            return start, [self.task.special.bos] * len(self.left)
+        state, first, written = begin(self.steps, self.task, self.left, self.config.size)
+        for index, partial in zip(self.left, written, strict=True):
+            for group in self.groups[index]:
+                group.live = [partial]
+        return state, first
 
     def _allowed(self, log_probs: Tensor) -> Tensor:
         """The log-probabilities after the rules, by sentence [B, size, V]."""

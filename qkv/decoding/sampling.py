@@ -44,12 +44,12 @@ class SamplingConfig(SteppedSearch):
         """All samples of each sentence, in the order in which they are numbered; the score is log p(Y | X)."""
         rules = Rules(task, self.no_repeat_ngram)
         sources = [ids[keep].tolist() for ids, keep in zip(task.src, task.src_keep, strict=True)]
-        dice = [[random.Random(f"{self.seed} {copy} {ids}") for copy in range(self.samples)] for ids in sources]
+        dice = [[_Dice(f"{self.seed} {copy} {ids}") for copy in range(self.samples)] for ids in sources]
 
         def choose(log_probs: Tensor, rows: Sequence[Walker]) -> tuple[list[int], list[float]]:
             numbers = log_probs.cpu().numpy()
             drawn = [
-                self._token(numbers[row], dice[each.sentence][each.copy].random()) if each.walking else 0
+                self._token(numbers[row], dice[each.sentence][each.copy].at(each.partial.length)) if each.walking else 0
                 for row, each in enumerate(rows)
             ]
             return drawn, numbers[np.arange(len(drawn)), drawn].tolist()
@@ -69,6 +69,21 @@ class SamplingConfig(SteppedSearch):
         # Rounding must not lead beyond the last token that has a probability at all.
         target = min(uniform * reached[-1], np.nextafter(reached[-1], 0))
         return int(ids[reached.searchsorted(target, side="right")])
+
+
+class _Dice:
+    """A random number for each step; those of steps that were not asked for are skipped."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+        self._thrown = 0
+
+    def at(self, step: int) -> float:
+        """For the steps in their order, counted from 0."""
+        for _ in range(step - self._thrown):
+            self._random.random()
+        self._thrown = step + 1
+        return self._random.random()
 
 
 def likeliest(weights: NDArray[np.float32], top_k: int, top_p: float) -> NDArray[np.int64]:

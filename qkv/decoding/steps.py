@@ -5,16 +5,21 @@ A search sees only `StepFunction`, so one model, an ensemble of several, or a ta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from qkv.errors import UsageError
+from qkv.models.block_steps import BlockModel, has_blocks
 from qkv.models.inference import DecoderState, InferenceModel
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import NEVER_OUTPUT
+
+PIECE = 256
+"""Positions that a pass over given tokens reads at once: more take memory and are not faster."""
 
 
 class StepOutput(NamedTuple):
@@ -24,6 +29,15 @@ class StepOutput(NamedTuple):
     """[R, V], normalised over what may be output; the others are -inf."""
     attention: Tensor | None
     """[R, S], the mean of the last layer's cross-attention heads; only from a step function that was asked for it."""
+
+
+class ForcedOutput(NamedTuple):
+    """What steps said about tokens that were given."""
+
+    log_probs: Tensor
+    """[B, W], of each token."""
+    attention: Tensor | None
+    """[B, W, S], see `StepOutput`."""
 
 
 class StepState(Protocol):
@@ -47,6 +61,24 @@ class StepFunction(Protocol):
 
         `state` is what `start` or `step` gave; each step function knows its own kind.
         """
+
+    def force(self, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, StepState]:
+        """W steps of which it is known what they say: `tokens` [B, 1 + W] begin with the start symbol.
+
+        `state` is what `start` gave; afterwards all tokens but the last one have been read by every row.
+        """
+
+
+def force_by_steps(steps: StepFunction, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, Any]:
+    """The definition of `force`, and what is left where a model has no wide passes."""
+    scores, weights = [], []
+    for read, said in zip(tokens[:, :-1].unbind(1), tokens[:, 1:].unbind(1), strict=True):
+        output, state = steps.step(read.repeat_interleave(beams), state)
+        scores.append(output.log_probs[::beams].gather(1, said[:, None]))
+        weights.append(None if output.attention is None else output.attention[::beams])
+    known = [weight for weight in weights if weight is not None]
+    attention = torch.stack(known, dim=1) if len(known) == len(weights) else None
+    return ForcedOutput(torch.cat(scores, dim=1), attention), state
 
 
 @dataclass(frozen=True)
@@ -78,6 +110,9 @@ class PrefixSteps:
         decoded = self.model.decode(state.prefix, state.memory, state.src_keep)
         return StepOutput(self.model.head.log_probs(decoded[:, -1], NEVER_OUTPUT), None), state
 
+    def force(self, tokens: Tensor, state: PrefixState, beams: int) -> tuple[ForcedOutput, PrefixState]:
+        return force_by_steps(self, tokens, state, beams)
+
 
 class ModelSteps:
     """The cached steps of a model as it is now: make a new one after its weights have changed."""
@@ -88,6 +123,12 @@ class ModelSteps:
         self.model = InferenceModel(model)
         self.head = model.head
         self.attention = attention
+        self._model = model
+
+    @cached_property
+    def _blocks(self) -> BlockModel | None:
+        """Made when a prefix is first read, since it copies the weights; None: the model has no wide passes."""
+        return BlockModel(self._model) if has_blocks(self._model) else None
 
     @torch.inference_mode()
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
@@ -99,6 +140,19 @@ class ModelSteps:
         decoded, after = self.model.step(tokens, state, weights.append if self.attention else None)
         log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
         return StepOutput(log_probs, weights[-1] if weights else None), after
+
+    @torch.inference_mode()
+    def force(self, tokens: Tensor, state: DecoderState, beams: int) -> tuple[ForcedOutput, DecoderState]:
+        if self._blocks is None:
+            return force_by_steps(self, tokens, state, beams)
+        block, scores, weights = self._blocks.behind(state), [], list[Tensor]()
+        for first in range(0, tokens.shape[1] - 1, PIECE):
+            read, said = tokens[:, first:-1][:, :PIECE], tokens[:, first + 1 :][:, :PIECE]
+            decoded, block = self._blocks.extend(read, block, weights.append if self.attention else None)
+            scores.append(self.head.log_probs(decoded, NEVER_OUTPUT).gather(2, said[..., None])[..., 0])
+            weights[-1:] = [each.unflatten(0, read.shape) for each in weights[-1:]]
+        attention = torch.cat(weights, dim=1) if weights else None
+        return ForcedOutput(torch.cat(scores, dim=1), attention), block.as_steps(beams)
 
 
 @dataclass(frozen=True)
@@ -128,3 +182,11 @@ class Ensemble:
         known = [weight for weight in weights if weight is not None]
         attention = torch.stack(known).mean(dim=0) if len(known) == len(pairs) else None
         return StepOutput(log_probs, attention), EnsembleState([inner for _, inner in pairs])
+
+    def force(self, tokens: Tensor, state: EnsembleState, beams: int) -> tuple[ForcedOutput, EnsembleState]:
+        pairs = [member.force(tokens, inner, beams) for member, inner in zip(self.members, state.states, strict=True)]
+        log_probs = torch.stack([output.log_probs for output, _ in pairs]).logsumexp(dim=0)
+        known = [output.attention for output, _ in pairs if output.attention is not None]
+        attention = torch.stack(known).mean(dim=0) if len(known) == len(pairs) else None
+        mean = log_probs - torch.tensor(len(pairs)).log()
+        return ForcedOutput(mean, attention), EnsembleState([inner for _, inner in pairs])

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from qkv.data.batch import padded
 from qkv.decoding.drafting import Drafting
 from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.forced import grouped
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.refine import RefineConfig
@@ -45,6 +47,13 @@ class TorchEngine:
         self._filler: ParallelModel | None = None
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
+        found: dict[int, list[Hypothesis]] = {}
+        for group in grouped(request.constraints):
+            own = replace(request, constraints=[request.constraints[index] for index in group])
+            found |= zip(group, self._decode([sources[index] for index in group], own), strict=True)
+        return [found[index] for index in range(len(sources))]
+
+    def _decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         src, src_keep = padded(list(sources), SPECIAL.pad)
         task = SearchTask(
             src=src,

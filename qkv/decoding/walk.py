@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.decoding.constraints import Rules
+from qkv.decoding.forced import begin
 from qkv.decoding.hypothesis import Hypothesis, Partial
 from qkv.decoding.search import SearchTask
 from qkv.decoding.steps import StepFunction
@@ -36,8 +37,11 @@ def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choos
     live = [index for index, limits in enumerate(task.limits) if limits.max_length]
     rows = [walker for index in live for walker in walkers[index]]
     if rows:
-        state = steps.start(*task.sources(live), beams=copies)
-        tokens = torch.full((len(rows),), task.special.bos, device=task.src.device)
+        state, first, written = begin(steps, task, live, copies)
+        tokens = torch.tensor(first, device=task.src.device).repeat_interleave(copies)
+        for index, partial in zip(live, written, strict=True):
+            for walker in walkers[index]:
+                walker.partial = partial
     while rows:
         output, state = steps.step(tokens, state)
         log_probs = output.log_probs

@@ -18,8 +18,9 @@ from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
+from qkv.models import inference
 from qkv.models.columns import laid_by_columns, lay_projections
-from qkv.models.inference import InferenceModel
+from qkv.models.inference import DecoderState, InferenceModel
 from qkv.models.inference_layers import Watch
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.base import Depth, Layers
@@ -28,6 +29,8 @@ from qkv.models.wide_attention import Across, is_plain
 
 ROOM = 32
 """Positions by which the room for keys and values grows."""
+MOST_KEPT = 1024
+"""Positions up to which the mask of all of them is kept."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,13 @@ class BlockState:
         room, lengths = Room(self.room.tensor.index_select(1, index)), tuple(self.lengths[row] for row in rows)
         return BlockState(room, lengths, self.memory.index_select(2, index), padding)
 
+    def as_steps(self, beams: int) -> DecoderState:
+        """The state from which single steps go on, with `beams` equal rows for each row; all are equally long."""
+        length = self.lengths[0]
+        assert all(each == length for each in self.lengths)
+        past = self.room.tensor[:, :, :length].permute(0, 3, 1, 4, 2, 5).repeat_interleave(beams, 2)
+        return DecoderState(inference.Room(past.contiguous(), length), length, self.memory, self.padding, beams)
+
 
 def has_blocks(model: Seq2Seq) -> bool:
     """Whether `BlockModel` can be made of it: each new position sees all before it, and no layer is left out."""
@@ -106,10 +116,14 @@ class BlockModel:
 
     def start(self, memory: Tensor, src_keep: Tensor) -> BlockState:
         """Nothing decoded yet."""
-        single = self.model.start(memory, src_keep)
-        layers, _, rows, heads, _, width = single.room.tensor.shape
-        room = Room(memory.new_zeros(layers, rows, ROOM, 2, heads, width))
-        return BlockState(room, (0,) * rows, single.memory, single.padding)
+        return self.behind(self.model.start(memory, src_keep))
+
+    def behind(self, start: DecoderState) -> BlockState:
+        """The same from a state of single steps in which nothing was decoded; one row for each of its sentences."""
+        layers, _, _, heads, _, width = start.room.tensor.shape
+        rows = start.memory.shape[2]
+        room = Room(start.memory.new_zeros(layers, rows, ROOM, 2, heads, width))
+        return BlockState(room, (0,) * rows, start.memory, start.padding)
 
     def extend(self, tokens: Tensor, state: BlockState, watch: Watch | None = None) -> tuple[Tensor, BlockState]:
         """The next W tokens of each row [R, W] to decoded vectors [R, W, D].
@@ -133,7 +147,7 @@ class BlockModel:
         k_pos = torch.arange(capacity, device=state.memory.device)
         if all(length == first for length in state.lengths):
             view = View(k_pos[first : first + width], k_pos, causal)
-            return _Places(view, self._hiding(capacity)[first : first + width, :capacity], None)
+            return _Places(view, self._hiding(first, width, capacity), None)
         rows = torch.arange(len(state.lengths), device=k_pos.device)[:, None]
         q_pos = torch.tensor(state.lengths, device=k_pos.device)[:, None] + k_pos[:width]
         index = (rows * capacity + q_pos).flatten()
@@ -143,11 +157,13 @@ class BlockModel:
             q_pos = q_pos.clamp_max(self.most_positions - 1)
         return _Places(View(q_pos, k_pos, causal), hidden, index)
 
-    def _hiding(self, size: int) -> Tensor:
-        """-inf where a query (row) does not see a key (column), else 0; for at least `size` positions."""
-        if len(self._hidden) < size:
-            self._hidden = self._hidden.new_full((2 * size, 2 * size), -torch.inf).triu_(1)
-        return self._hidden
+    def _hiding(self, first: int, width: int, capacity: int) -> Tensor:
+        """[W, capacity]: -inf where the query at `first` + row does not see the key of the column, else 0."""
+        if capacity > MOST_KEPT:
+            return self._hidden.new_full((width, capacity), -torch.inf).triu_(1 + first)
+        if len(self._hidden) < capacity:
+            self._hidden = self._hidden.new_full((2 * capacity, 2 * capacity), -torch.inf).triu_(1)
+        return self._hidden[first : first + width, :capacity]
 
 
 @dataclass(frozen=True)

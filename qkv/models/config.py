@@ -93,8 +93,9 @@ class ModelConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _start_from_preset(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("preset") in PRESETS:
-            return {**PRESETS[data["preset"]], **data}
+        preset = data.get("preset") if isinstance(data, dict) else None
+        if isinstance(preset, str) and preset in PRESETS:
+            return {**PRESETS[preset], **data}
         return data
 
     @model_validator(mode="after")

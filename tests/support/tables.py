@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qkv.data.batch import padded
 from qkv.decoding.search import Limits, SearchConfig, SearchTask
-from qkv.decoding.steps import StepOutput
+from qkv.decoding.steps import ForcedOutput, StepOutput, force_by_steps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 
@@ -58,6 +58,9 @@ class TableSteps:
         rows = [(index, (*said, token)) for (index, said), token in zip(state.rows, tokens.tolist(), strict=True)]
         log_probs = torch.tensor([self.table(state.sources[index], said[1:]) for index, said in rows])
         return StepOutput(log_probs, self._attention(state.sources, rows)), TableState(state.sources, rows)
+
+    def force(self, tokens: Tensor, state: TableState, beams: int) -> tuple[ForcedOutput, TableState]:
+        return force_by_steps(self, tokens, state, beams)
 
     def _attention(self, sources: list[Ids], rows: list[tuple[int, Ids]]) -> Tensor | None:
         if self.attention is None:

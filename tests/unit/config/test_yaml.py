@@ -109,6 +109,8 @@ def _bomb(levels: int) -> str:
         ("a: [1", 1, "close it"),
         ("a: 1\nb: \x01", 2, "control character"),
         ("a: 1\nb: " + "9" * 5000, 2, "too many digits"),
+        ('a: 1\nb: "x\\ud800"', 2, "half a character"),
+        ('a: 1\n"\\udfff": 2', 2, "half a character"),
         ("", None, "nothing in it"),
         ("# only a comment\n", None, "nothing in it"),
     ],
