@@ -8,6 +8,7 @@ import pytest
 
 from qkv.config import load_config
 from qkv.recipes import load_recipe, recipe_names, recipe_text, title
+from qkv.recipes.init import new_recipe
 from qkv.training.recipe import Recipe
 from tests.support.forks import Forks
 
@@ -75,3 +76,12 @@ def test_a_file_of_the_same_name_wins(name: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_has_a_title(name: str) -> None:
     assert 10 < len(title(name)) < 120
+
+
+def test_the_recipe_for_commands_is_what_init_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what was measured with the one holds for the other."""
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, str(ROOT / "examples" / "make_commands.py"), "commands"], check=True)
+    text, _ = new_recipe([Path("commands")])
+    (tmp_path / "recipe.yaml").write_text(text)
+    assert load_recipe("recipe.yaml", ["run=runs/scan"]) == load_recipe("scan")

@@ -1,0 +1,43 @@
+"""The programs that make data."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_commands(*arguments: object) -> None:
+    subprocess.run([sys.executable, str(ROOT / "examples" / "make_commands.py"), *map(str, arguments)], check=True)
+
+
+def test_commands_mean_what_they_say(tmp_path: Path) -> None:
+    make_commands(tmp_path)
+    parts = {
+        name: dict(line.split("\t") for line in (tmp_path / f"{name}.tsv").read_text().splitlines())
+        for name in ("train", "dev", "test")
+    }
+    assert {name: len(part) for name, part in parts.items()} == {"train": 16_228, "dev": 500, "test": 4_182}
+    meanings = {**parts["train"], **parts["dev"], **parts["test"]}
+    assert len(meanings) == 20_910, "the number of SCAN's commands; none is in two files"
+    for command, actions in {
+        "walk": "WALK",
+        "turn left twice": "LEFT LEFT",
+        "jump right": "RIGHT JUMP",
+        "run opposite left": "LEFT LEFT RUN",
+        "turn opposite right": "RIGHT RIGHT",
+        "look around left": "LEFT LOOK LEFT LOOK LEFT LOOK LEFT LOOK",
+        "turn around right": "RIGHT RIGHT RIGHT RIGHT",
+        "walk and jump thrice": "WALK JUMP JUMP JUMP",
+        "walk left after jump twice": "JUMP JUMP LEFT WALK",
+    }.items():
+        assert meanings[command] == actions
+
+
+def test_fewer_commands(tmp_path: Path) -> None:
+    make_commands(tmp_path, "--pairs", 30, "--dev", 10, "--test", 5)
+    assert [len((tmp_path / f"{name}.tsv").read_text().splitlines()) for name in ("train", "dev", "test")] == [
+        30,
+        10,
+        5,
+    ]
