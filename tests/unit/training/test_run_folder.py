@@ -60,7 +60,7 @@ def test_metrics_say_what_happened(finished: Path) -> None:
     assert lines[0].keys() == {
         *("update", "epoch", "loss", "nll", "grad_norm", "lr", "tokens_per_second", "tgt_tokens", "seconds")
     }
-    assert lines[4].keys() == {"validation", "loss", "perplexity", "best"}
+    assert lines[4].keys() == {"validation", "loss", "perplexity", "best", "cut"}
 
 
 def test_events_are_what_tensorboard_reads(finished: Path) -> None:
