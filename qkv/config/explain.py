@@ -182,6 +182,8 @@ def _what(item: ErrorDetails, spot: _Spot) -> str:
     if found.endswith(("too_short", "too_long")):
         limit, words = ("min_length", "at least") if found.endswith("short") else ("max_length", "at most")
         return f"must have {words} {context[limit]} {'characters' if isinstance(value, str) else 'items'}"
+    if found == "int_parsing_size":
+        return f"is far too large: {shown(value)}"
     if found == "finite_number":
         return f"must be a finite number, not {value}"
     if found == "literal_error":

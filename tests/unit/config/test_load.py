@@ -32,6 +32,7 @@ def test_a_recipe_loads_with_overrides(load: Callable[..., Any]) -> None:
         ("model:\n  num_heads: '8'", '2: model.num_heads: must be a whole number, not the text "8"'),
         ("model:\n  num_heads: true", "2: model.num_heads: must be a whole number, not true"),
         ("model:\n  num_heads: 2.5", "2: model.num_heads: must be a whole number, not 2.5"),
+        ("model:\n  num_heads: 1e30", "2: model.num_heads: is far too large: 1e+30"),
         ("model:\n  num_heads:", "2: model.num_heads: must be a whole number, not null (empty)"),
         ("model:\n  num_heads: [1]", "2: model.num_heads: must be a whole number, not a list"),
         ("model:\n  dropout: '0.1'", '2: model.dropout: must be a number, not the text "0.1"'),
@@ -192,7 +193,7 @@ def test_all_problems_are_told_in_the_order_of_the_file(complaint: Complaint) ->
 
 
 def test_very_many_problems_are_cut_short(complaint: Complaint) -> None:
-    lines = complaint("\n".join(f"key{i}: 1" for i in range(5000)))
+    lines = complaint("\n".join(f"key{i}: 1" for i in range(1000)))
     assert len(lines) == 21
     assert lines[-1] == "… and more; mend these first"
 
