@@ -161,7 +161,8 @@ class Recorder:
             return
         before = (state.scored_by or {}).get("best", "another score")
         self.reporter.say(
-            f"best/ was chosen by {before} with other settings; its {metric} is {score:.4g}, which is now to be beaten"
+            f"best/ was chosen by {before}{' with other settings' if before == metric else ''}; its {metric} is "
+            f"{score:.4g}, which is now to be beaten"
         )
         state.best_score = None if math.isnan(score) else score
         state.without_improvement = 0
