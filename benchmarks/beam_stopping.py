@@ -20,15 +20,17 @@ from statistics import fmean
 import torch
 
 from qkv.config.overrides import apply_overrides
+from qkv.data.length_limit import LengthLimit
 from qkv.decoding.batching import by_length
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.engine import DecodeRequest, Engine
-from qkv.decoding.engines import Engines
+from qkv.decoding.engines import EngineName, Engines
 from qkv.decoding.greedy import GreedyConfig
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.torch_engine import TorchEngine
+from qkv.decoding.translator import MAX_SRC_TOKENS
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
 from qkv.models.locate import locate_model
@@ -63,12 +65,13 @@ def search_all(work: Work, search: SearchConfig) -> Found:
     return Found(outputs, time.process_time() - began)
 
 
-def given_model(folder: Path, name: str, file: Path, count: int) -> Work:
-    models = ModelSet([locate_model(folder)])
+def given_model(models: ModelSet, name: EngineName, file: Path, count: int) -> Work:
     with file.open(encoding="utf-8") as lines:
         texts = [line.rstrip("\n").split("\t")[0] for line in islice(lines, count)]
     sources = [[*ids, SPECIAL.eos] for ids in models.tokenizers.src.encode_batch(texts) if ids]
-    engine = Engines(models, name, 1, None).choose(DecodeRequest(BeamConfig(stop="enough"), 1, [Constraints()]))
+    engine = Engines(models, name, 1, MAX_SRC_TOKENS).choose(
+        DecodeRequest(BeamConfig(stop="enough"), 1, [Constraints()])
+    )
     return [(engine, sources)]
 
 
@@ -79,7 +82,7 @@ def random_models(number: int, count: int) -> Work:
         model = build_model(ModelConfig(**SMALL), VOCABULARY, VOCABULARY, SPECIAL.pad).eval()
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter += 0.1 * torch.randn_like(parameter)
+                parameter.add_(0.1 * torch.randn_like(parameter))
         chance = random.Random(seed)
         lengths = (chance.randint(1, 8) for _ in range(count // number))
         sources = [[*(chance.randrange(5, VOCABULARY) for _ in range(length)), SPECIAL.eos] for length in lengths]
@@ -87,9 +90,10 @@ def random_models(number: int, count: int) -> Work:
     return work
 
 
-def report(work: Work, changes: dict[str, object]) -> None:
+def report(work: Work, changes: dict[str, object], learnt: LengthLimit | None) -> None:
     """A line for each way to stop; batches are the same for all but greedy search."""
-    beams = {stop: BeamConfig.model_validate({**changes, "stop": stop}) for stop in ("enough", "heuristic", "exact")}
+    stops = ("enough", "heuristic", "exact")
+    beams = {stop: BeamConfig.model_validate({**changes, "stop": stop}).within(learnt) for stop in stops}
     limits = beams["exact"].model_dump(include={"max_length", "max_factor", "max_extra"})
     search_all([(engine, sources[:20]) for engine, sources in work], beams["exact"])
     found = {stop: search_all(work, beam) for stop, beam in beams.items()}
@@ -113,17 +117,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--engine", choices=["torch", "ctranslate2"], default="torch")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--random", type=int, default=0, metavar="MODELS")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if not options.random and not (options.model and options.src):
         parser.error("give a model and --src, or --random")
     torch.set_num_threads(1)
-    work = (
-        random_models(options.random, options.count)
-        if options.random
-        else given_model(options.model, options.engine, options.src, options.count)
-    )
-    changes = apply_overrides({}, options.settings).get("search", {})
-    report(work, dict(changes))
+    changes = dict(apply_overrides({}, options.settings).get("search", {}))
+    if options.random:
+        report(random_models(options.random, options.count), changes, None)
+    else:
+        models = ModelSet([locate_model(options.model)])
+        work = given_model(models, options.engine, options.src, options.count)
+        report(work, changes, models.config.length_limit)
 
 
 if __name__ == "__main__":

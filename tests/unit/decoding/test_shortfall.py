@@ -1,7 +1,11 @@
 """A fast engine whose search is worse than ours is noticed on the first sources, and not used."""
 
+from io import StringIO
+from pathlib import Path
+
 import pytest
 
+from qkv.cli.export import compare_search
 from qkv.decoding import ctranslate2_engine, patience
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.engine import DecodeRequest
@@ -10,6 +14,9 @@ from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.shortfall import COUNT, TOKENS, MeanScores, mean_scores, some_of
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.decoding.translator import Translator
+from qkv.interop.ctranslate2 import export_ctranslate2
+from qkv.models.folder import save_model
+from qkv.progress import PlainReporter
 from tests.support.exported import decided_model, random_sources
 
 SEARCH = BeamConfig(max_factor=1.0, max_extra=5)
@@ -77,6 +84,21 @@ def test_an_engine_that_was_asked_for_is_used_with_a_warning() -> None:
     translator = Translator(decided_model(), "ctranslate2", SEARCH)
     with pytest.warns(UserWarning, match=r"ctranslate2 is worse here: .*; use the engine torch, or search.stop=exact"):
         translator.translate(TEXTS)
+
+
+def test_an_export_is_compared(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Nothing is said of one that is not worse."""
+    saved = decided_model()
+    save_model(tmp_path / "model", saved)
+    export_ctranslate2(saved, tmp_path / "fast")
+    said = StringIO()
+    compare_search(tmp_path / "model", tmp_path / "fast", TEXTS, PlainReporter(said))
+    assert said.getvalue() == ""
+    request.getfixturevalue("impatient")
+    compare_search(tmp_path / "model", tmp_path / "fast", TEXTS, PlainReporter(said))
+    (sentence,) = said.getvalue().splitlines()
+    assert sentence.startswith(f"{tmp_path / 'fast'}: its beam search is worse than torch's (a mean score of -")
+    assert sentence.endswith("; decode with search.stop=exact")
 
 
 def test_the_mean_is_that_of_the_best_outputs() -> None:
