@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from qkv.models.block_steps import BlockModel, BlockState, has_blocks
-from qkv.models.columns import by_columns
+from qkv.inference.cache import DecoderState
+from qkv.inference.layout import by_columns
+from qkv.inference.transformer import TransformerInference
 from qkv.models.head import LinearHead
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
@@ -32,7 +33,7 @@ class BlocksState(Protocol):
     def lengths(self) -> tuple[int, ...]:
         """How many tokens each row has been given, the start symbol counted."""
 
-    def back_to(self, lengths: Sequence[int]) -> Self:
+    def truncate(self, lengths: Sequence[int]) -> Self:
         """Row r forgets its tokens from lengths[r] on."""
 
     def select(self, rows: Sequence[int]) -> Self:
@@ -49,31 +50,25 @@ class BlockFunction(Protocol):
         """Append tokens [R, W], the start symbol first, and say what may follow each of them."""
 
 
-def blocks_of(model: Seq2Seq, attention: bool = False) -> BlockFunction:
-    """The fastest blocks that the model can have, as its weights are now; `attention`: they tell it."""
-    return ModelBlocks(model, attention) if has_blocks(model) else PrefixBlocks(model)
-
-
 class ModelBlocks:
     """The cached wide passes of a model as it is now."""
 
     def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
-        self.model = BlockModel(model)
+        self.model = TransformerInference(model, few_rows=True)
         self.head = LinearHead(torch.nn.Parameter(by_columns(model.head.weight.detach()), False))
         self.attention = attention
 
     @torch.inference_mode()
-    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlockState]:
+    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, DecoderState]:
         memory = self.model.encode(src, src_keep)
         return memory, self.model.start(memory, src_keep)
 
     @torch.inference_mode()
-    def extend(self, tokens: Tensor, state: BlockState) -> tuple[BlockOutput, BlockState]:
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[BlockOutput, DecoderState]:
         weights: list[Tensor] = []
         decoded, after = self.model.extend(tokens, state, weights.append if self.attention else None)
         log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
-        attention = weights[-1].unflatten(0, tokens.shape) if weights else None
-        return BlockOutput(log_probs, decoded, attention), after
+        return BlockOutput(log_probs, decoded, weights[-1] if weights else None), after
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class PrefixesState:
     def lengths(self) -> tuple[int, ...]:
         return tuple(map(len, self.prefixes))
 
-    def back_to(self, lengths: Sequence[int]) -> "PrefixesState":
+    def truncate(self, lengths: Sequence[int]) -> "PrefixesState":
         kept = tuple(prefix[:length] for prefix, length in zip(self.prefixes, lengths, strict=True))
         return replace(self, prefixes=kept)
 

@@ -67,7 +67,7 @@ def draft_and_verify(
         pace.saw([(row.right, len(row.guess)) for row in live])
         task.after_step()
         going = [place for place, row in enumerate(live) if row.walker.walking]
-        state = after.back_to([length + 1 + row.right for length, row in zip(state.lengths, live, strict=True)])
+        state = after.truncate([length + 1 + row.right for length, row in zip(state.lengths, live, strict=True)])
         if drafts is not None and going:
             drafts.learn(_checked(live, said, output, going))
         if len(going) < len(live):

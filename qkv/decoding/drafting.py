@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qkv.decoding.blocks import BlockFunction, blocks_of
+from qkv.decoding.blocks import BlockFunction, ModelBlocks
 from qkv.decoding.draft_loop import draft_and_verify
 from qkv.decoding.draft_pace import AdaptivePace, FullPace, Pace
 from qkv.decoding.drafters import DrafterConfig, drafters
@@ -14,7 +14,6 @@ from qkv.decoding.model_set import ModelSet
 from qkv.decoding.search import SearchConfig, SearchTask
 from qkv.errors import ArgumentError, UsageError
 from qkv.files import MANIFEST
-from qkv.models.block_steps import has_blocks
 from qkv.models.folder import SavedConfig, SavedModel
 from qkv.text.given import type_name
 
@@ -33,14 +32,10 @@ class Drafting:
         self.pace: Pace = AdaptivePace(config.block) if config.adaptive else FullPace(config.block)
         self._blocks: dict[bool, BlockFunction] = {}
 
-    def tells(self, attention: bool) -> bool:
-        """Whether it can do without cross-attention weights, or tell them."""
-        return has_blocks(self.model) or not attention
-
     def run(self, search: GreedyConfig, task: SearchTask, attention: bool) -> list[list[Hypothesis]]:
         """What `search.run` gives, in fewer passes."""
         if attention not in self._blocks:
-            self._blocks[attention] = blocks_of(self.model, attention)
+            self._blocks[attention] = ModelBlocks(self.model, attention)
         return draft_and_verify(self._blocks[attention], self.drafter, self.pace, task, search.rules(task))
 
 

@@ -5,15 +5,14 @@ A search sees only `StepFunction`, so one model, an ensemble of several, or a ta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from qkv.errors import UsageError
-from qkv.models.block_steps import BlockModel, has_blocks
-from qkv.models.inference import DecoderState, InferenceModel
+from qkv.inference.cache import DecoderState
+from qkv.inference.transformer import TransformerInference
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import NEVER_OUTPUT
@@ -120,15 +119,9 @@ class ModelSteps:
     def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
         if isinstance(model, ParallelModel):
             raise UsageError(f"a model of the kind {model.kind} has no next token: it fills a canvas")
-        self.model = InferenceModel(model)
+        self.model = TransformerInference(model)
         self.head = model.head
         self.attention = attention
-        self._model = model
-
-    @cached_property
-    def _blocks(self) -> BlockModel | None:
-        """Made when a prefix is first read, since it copies the weights; None: the model has no wide passes."""
-        return BlockModel(self._model) if has_blocks(self._model) else None
 
     @torch.inference_mode()
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
@@ -137,22 +130,23 @@ class ModelSteps:
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[StepOutput, DecoderState]:
         weights: list[Tensor] = []
-        decoded, after = self.model.step(tokens, state, weights.append if self.attention else None)
-        log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
-        return StepOutput(log_probs, weights[-1] if weights else None), after
+        decoded, after = self.model.extend(tokens[:, None], state, weights.append if self.attention else None)
+        log_probs = self.head.log_probs(decoded[:, 0], NEVER_OUTPUT)
+        return StepOutput(log_probs, weights[-1][:, 0] if weights else None), after
 
     @torch.inference_mode()
     def force(self, tokens: Tensor, state: DecoderState, beams: int) -> tuple[ForcedOutput, DecoderState]:
-        if self._blocks is None:
-            return force_by_steps(self, tokens, state, beams)
-        block, scores, weights = self._blocks.behind(state), [], list[Tensor]()
+        sentences = torch.arange(len(tokens), device=tokens.device)
+        # The rows of a sentence read the same: it is read once, and its keys and values are copied.
+        state = state.reorder(sentences * beams, sentences)
+        scores, weights = [], list[Tensor]()
         for first in range(0, tokens.shape[1] - 1, PIECE):
             read, said = tokens[:, first:-1][:, :PIECE], tokens[:, first + 1 :][:, :PIECE]
-            decoded, block = self._blocks.extend(read, block, weights.append if self.attention else None)
+            decoded, state = self.model.extend(read, state, weights.append if self.attention else None)
             scores.append(self.head.log_probs(decoded, NEVER_OUTPUT).gather(2, said[..., None])[..., 0])
-            weights[-1:] = [each.unflatten(0, read.shape) for each in weights[-1:]]
         attention = torch.cat(weights, dim=1) if weights else None
-        return ForcedOutput(torch.cat(scores, dim=1), attention), block.as_steps(beams)
+        after = state.reorder(sentences.repeat_interleave(beams), sentences)
+        return ForcedOutput(torch.cat(scores, dim=1), attention), after
 
 
 @dataclass(frozen=True)

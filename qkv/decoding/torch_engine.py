@@ -15,7 +15,7 @@ from qkv.decoding.refinement.rescoring import Rescorer
 from qkv.decoding.search import SearchConfig, SearchTask
 from qkv.decoding.steps import Ensemble, ModelSteps, StepFunction
 from qkv.errors import UsageError
-from qkv.models.one_pass import for_one_pass
+from qkv.inference.whole import fused
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.text.special import SPECIAL
@@ -73,7 +73,7 @@ class TorchEngine:
                 return request.search.fill(self._parallel(request), task, rescorer=self.rescorer)
             self._refuse_parallel(request.search)
             attention = request.attention or request.search.needs_attention
-            if isinstance(request.search, GreedyConfig) and self.drafting and self.drafting.tells(attention):
+            if isinstance(request.search, GreedyConfig) and self.drafting:
                 return self.drafting.run(request.search, task, attention)
             return request.search.run(self._step_function(attention), task)
 
@@ -87,7 +87,7 @@ class TorchEngine:
         if request.attention:
             raise UsageError(f"a model of the kind {model.kind} tells no alignment; leave it out")
         if self._filler is None:
-            self._filler = for_one_pass(model)
+            self._filler = fused(model)
         return self._filler
 
     def _refuse_parallel(self, search: SearchConfig) -> None:

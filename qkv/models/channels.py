@@ -41,7 +41,7 @@ class Halting:
     """How deep each position of a stack went; the encoder speaks before the decoder."""
 
     steps: Tensor
-    """[B, T], or [R] for one new position a row; 0 for padding."""
+    """[B, T], or [R, W] for new positions behind a KV cache; 0 for padding."""
     remainder: Tensor
     """The weight of the last step, shaped the same."""
 

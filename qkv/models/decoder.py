@@ -10,6 +10,7 @@ from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.layers.view import View
 from qkv.models.stack import Stack
 from qkv.models.stacks import Depth
+from qkv.models.stacks.base import TrainedLayers
 from qkv.models.wirings import Wiring
 
 
@@ -60,7 +61,7 @@ class Decoder(Stack[DecoderLayer]):
         return self.run(x, _DecoderLayers(list(self.in_order()), view, memories, cross_view), view)
 
 
-class _DecoderLayers:
+class _DecoderLayers(TrainedLayers):
     """See `Layers`."""
 
     def __init__(self, layers: list[DecoderLayer], view: View, memories: Sequence[Tensor], cross_view: View) -> None:
@@ -68,10 +69,6 @@ class _DecoderLayers:
         self.view = view
         self.memories = memories
         self.cross_view = cross_view
-
-    def __call__(self, number: int, x: Tensor) -> Tensor:
-        after: Tensor = self.layers[number](x, self.view, self.memories[number], self.cross_view)
-        return after
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.view, self.memories[number], self.cross_view)

@@ -1,8 +1,5 @@
 """The encoder: self-attention and feed-forward, layer upon layer."""
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
-
 from torch import Tensor, nn
 
 from qkv.layers.attention import Attention
@@ -11,6 +8,7 @@ from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.layers.view import View
 from qkv.models.stack import Stack
 from qkv.models.stacks import Depth
+from qkv.models.stacks.base import TrainedLayers
 from qkv.models.wirings import Wiring
 
 
@@ -45,31 +43,18 @@ class Encoder(Stack[EncoderLayer]):
         self.wiring = wiring
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        return self.wiring.read(self, x, EncoderLayers(list(self.in_order()), view), view)
+        return self.wiring.read(self, x, _EncoderLayers(list(self.in_order()), view), view)
 
 
-@runtime_checkable
-class OneEncoderLayer(Protocol):
-    """An `EncoderLayer`, with or without gradients."""
-
-    def __call__(self, x: Tensor, view: View) -> Tensor: ...
-
-    def sublayers(self, view: View) -> list[tuple[Connection, Sublayer]]: ...
-
-
-class EncoderLayers:
+class _EncoderLayers(TrainedLayers):
     """See `Layers`."""
 
-    def __init__(self, layers: Sequence[OneEncoderLayer], view: View) -> None:
+    def __init__(self, layers: list[EncoderLayer], view: View) -> None:
         self.layers = layers
         self.view = view
-
-    def __call__(self, number: int, x: Tensor) -> Tensor:
-        return self.layers[number](x, self.view)
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.view)
 
     def depends_on(self, number: int) -> list[Tensor]:
-        layer = self.layers[number]
-        return list(layer.parameters()) if isinstance(layer, nn.Module) else []
+        return list(self.layers[number].parameters())

@@ -37,10 +37,10 @@ class Embedder(nn.Module):
         """Random positions [B, T] for one pass of training; None: the true ones."""
         return self._draw(*ids.shape).to(ids.device) if self._draw is not None and self.training else None
 
-    def for_one_token(self) -> Callable[[Tensor, int], Tensor]:
-        """The same without dropout for one token a row [R] at one position (see `Residual.for_inference`)."""
-        weight, scale, embed_one = self.tokens.weight, self.tokens.scale, self.positions.embed_one
-        return lambda ids, at: embed_one(F.embedding(ids, weight) * scale, at)
+    def for_inference(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+        weight, scale, embed = self.tokens.weight, self.tokens.scale, self.positions.embed
+        return lambda ids, pos: embed(F.embedding(ids, weight) * scale, pos)
 
 
 class Parts(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from qkv.data.batch import padded
-from qkv.decoding.blocks import BlockFunction, BlockOutput, BlocksState, blocks_of
+from qkv.decoding.blocks import BlockFunction, BlockOutput, BlocksState, ModelBlocks
 from qkv.decoding.draft_loop import draft_and_verify
 from qkv.decoding.draft_pace import FullPace
 from qkv.decoding.drafters import DrafterConfig
@@ -66,7 +66,7 @@ def watch_drafts(
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.tgt_embedder.positions.max_length)
-    task, blocks = SearchTask(src, src_keep, SPECIAL, [limits]), _WatchedBlocks(blocks_of(saved.model))
+    task, blocks = SearchTask(src, src_keep, SPECIAL, [limits]), _WatchedBlocks(ModelBlocks(saved.model))
     drafter, pace = draft.build(saved), FullPace(draft.block)
     best = draft_and_verify(blocks, drafter, pace, task, search.rules(task))[0][0]
     whole = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens

@@ -20,6 +20,7 @@ ROWS = [
     {"data"},
     {"layers"},
     {"models"},
+    {"inference"},
     {"objectives"},
     {"interop"},
     {"decoding"},

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from qkv.decoding.steps import ModelSteps, PrefixSteps
 from qkv.functional.masks import Predicate, causal
+from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, attentions
 from qkv.layers.positions import positions
 from qkv.layers.view import View
 from qkv.models.config import ModelConfig
-from qkv.models.inference import InferenceModel
 from qkv.models.seq2seq import Seq2Seq
 from tests.kinds.test_cached_steps import random_tokens, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER, GLOBAL, WINDOWS, Setting, definition
@@ -123,13 +123,13 @@ def check_cached_equals_full(model: Seq2Seq, steps: int) -> None:
     """Decoded vectors of one step after the other, against one parallel pass of the model itself."""
     src, keep = sources([7, 3, 0])
     tokens = torch.stack(random_tokens(3, steps), dim=1)
-    fast = InferenceModel(model)
+    fast = TransformerInference(model)
     with torch.no_grad():
         wanted = model(src, keep, tokens)
         state = fast.start(fast.encode(src, keep), keep)
         for at in range(steps):
-            found, state = fast.step(tokens[:, at], state)
-            torch.testing.assert_close(found, wanted[:, at], atol=1e-5, rtol=0)
+            found, state = fast.extend(tokens[:, at : at + 1], state)
+            torch.testing.assert_close(found[:, 0], wanted[:, at], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("setting", ENCODER[1:], ids=str)
@@ -206,7 +206,8 @@ def test_shared_keys_and_values_are_fewer_also_in_the_cache() -> None:
     model = small_model(num_heads=4, decoder_attention={"kind": "full", "kv_heads": 2})
     steps = ModelSteps(model.eval())
     state: Any = steps.start(*sources([4]))
-    assert state.room.tensor.shape[3] == 2
+    # Keys and values of two heads each.
+    assert state.cache.tensor.shape[2] == 2 * 2
     assert model.decoder.layers[0].attention.key.weight.shape == (8, 16)
 
 

@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks, blocks_of
+from qkv.decoding.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks
 from qkv.decoding.steps import ModelSteps
 from qkv.layers.attention.scores import scores
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.block_steps import has_blocks
+from qkv.models.stacks import stacks
 from qkv.models.wirings import wirings
 from tests.kinds.test_cached_steps import sources
+from tests.support.attentions import CAUSAL
 from tests.support.small import VOCAB, small_model
 
 KINDS: list[dict[str, Any]] = [
@@ -22,7 +23,9 @@ KINDS: list[dict[str, Any]] = [
     *({"wiring": kind} for kind in wirings.names()),
     *({"decoder_attention": {"score": kind}} for kind in scores.names()),
     {"decoder_attention": {"kv_heads": 1}, "cross_attention": {"kv_heads": 1}},
-    {"stack": "universal"},
+    *({"stack": kind, "residual": "pre"} for kind in stacks.names()),
+    *({"decoder_attention": setting, "num_heads": 4} for setting in CAUSAL),
+    {"decoder_attention": CAUSAL[-1], "num_heads": 4, "positions": "t5"},
     {"share_layers": True},
 ]
 WIDTHS = [1, 5, 2, 31, 1, 8]
@@ -38,7 +41,7 @@ def walk(blocks: BlockFunction, src: Tensor, keep: Tensor, kept: list[list[int]]
         tokens = torch.randint(5, VOCAB, (len(src), width))
         before: BlocksState = state
         output, state = blocks.extend(tokens, state)
-        state = state.back_to([length + count for length, count in zip(before.lengths, counts, strict=True)])
+        state = state.truncate([length + count for length, count in zip(before.lengths, counts, strict=True)])
         found.append(output.log_probs)
     return found
 
@@ -88,11 +91,11 @@ def test_rows_that_leave_take_nothing_with_them() -> None:
     blocks = ModelBlocks(model)
     _, state = blocks.start(src, keep)
     _, state = blocks.extend(tokens[:, :3], state)
-    state = state.back_to([3, 1, 2])
+    state = state.truncate([3, 1, 2])
     whole, _ = blocks.extend(tokens[:, 3:], state)
     _, state = blocks.start(src, keep)
     _, state = blocks.extend(tokens[:, :3], state)
-    some, _ = blocks.extend(tokens[[2, 0], 3:], state.back_to([3, 1, 2]).select([2, 0]))
+    some, _ = blocks.extend(tokens[[2, 0], 3:], state.truncate([3, 1, 2]).select([2, 0]))
     torch.testing.assert_close(some.log_probs, whole.log_probs[[2, 0]], atol=1e-6, rtol=0)
 
 
@@ -103,7 +106,7 @@ def test_a_short_row_may_be_filled_up_beyond_the_last_learned_position() -> None
     tokens = torch.randint(5, VOCAB, (2, 5))
     _, state = blocks.start(src, keep)
     _, state = blocks.extend(tokens, state)
-    output, _ = blocks.extend(tokens, state.back_to([1, 5]))
+    output, _ = blocks.extend(tokens, state.truncate([1, 5]))
     alone = PrefixBlocks(model)
     _, single = alone.start(src[:1], keep[:1])
     _, single = alone.extend(tokens[:1, :1], single)
@@ -111,8 +114,30 @@ def test_a_short_row_may_be_filled_up_beyond_the_last_learned_position() -> None
     torch.testing.assert_close(output.log_probs[:1], wanted.log_probs, atol=1e-5, rtol=0)
 
 
-def test_a_model_without_wide_passes_decodes_whole_prefixes() -> None:
-    model = small_model(stack="adaptive").eval()
-    assert not has_blocks(model)
-    assert isinstance(blocks_of(model), PrefixBlocks)
-    assert isinstance(blocks_of(small_model().eval()), ModelBlocks)
+def test_a_state_that_was_truncated_does_not_go_on() -> None:
+    """Its cache may be overwritten by what goes on from the shorter one."""
+    model = small_model().eval()
+    src, keep = sources([3, 2])
+    blocks = ModelBlocks(model)
+    tokens = torch.randint(5, VOCAB, (2, 5))
+    _, state = blocks.start(src, keep)
+    _, longer = blocks.extend(tokens, state)
+    longer.truncate([2, 3])
+    with pytest.raises(RuntimeError, match="was truncated"):
+        blocks.extend(tokens, longer)
+    with pytest.raises(RuntimeError, match="was truncated"):
+        longer.select([0])
+
+
+def test_two_blocks_from_one_state_do_not_disturb_each_other() -> None:
+    model = small_model().eval()
+    src, keep = sources([3, 2])
+    blocks, twin = ModelBlocks(model), PrefixBlocks(model)
+    first, one, other, last = (torch.randint(5, VOCAB, (2, 3)) for _ in range(4))
+    _, state = blocks.extend(first, blocks.start(src, keep)[1])
+    _, same = twin.extend(first, twin.start(src, keep)[1])
+    left, right = (blocks.extend(each, state)[1] for each in (one, other))
+    for middle, now in ((one, left), (other, right)):
+        found, _ = blocks.extend(last, now)
+        wanted, _ = twin.extend(last, twin.extend(middle, same)[1])
+        torch.testing.assert_close(found.log_probs, wanted.log_probs, atol=1e-5, rtol=0)

@@ -15,19 +15,13 @@ from qkv.decoding.sampling import SampleConfig
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.steps import Ensemble, ModelSteps, force_by_steps
 from qkv.decoding.torch_engine import TorchEngine
-from qkv.models.inference import InferenceModel
+from qkv.inference.transformer import TransformerInference
 from tests.kinds.test_block_steps import KINDS
 from tests.kinds.test_cached_steps import sources
 from tests.support.small import VOCAB, random_ids, small_model
 
-OTHERS: list[dict[str, Any]] = [
-    {"decoder_attention": {"kind": "truncated", "left": 3}},
-    {"stack": "adaptive"},
-]
-"""Models without wide passes."""
 
-
-@pytest.mark.parametrize("kind", [*KINDS, *OTHERS], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("attention", [False, True], ids=["plain", "attention"])
 def test_wide_passes_equal_steps(kind: dict[str, Any], attention: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of the given tokens, and of those that follow them in every row."""
@@ -88,11 +82,11 @@ def test_searches_find_the_same(search: SearchConfig, lengths: list[int], monkey
 def test_a_long_prefix_takes_no_steps(search: SearchConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand tokens: four passes, and steps only for what the search itself says."""
     taken = []
-    step = InferenceModel.step
-    monkeypatch.setattr(InferenceModel, "step", lambda *given: (taken.append(1), step(*given))[1])
+    extend = TransformerInference.extend
+    monkeypatch.setattr(TransformerInference, "extend", lambda *given: (taken.append(1), extend(*given))[1])
     [[best, *_]] = found(search, TorchEngine([small_model().eval()]), [1000], 1)
     assert len(best.tokens) >= 1000
-    assert len(taken) <= len(best.token_scores) - 1000 + 1
+    assert len(taken) <= len(best.token_scores) - 1000 + 1 + 4
 
 
 def test_an_ensemble_weighs_the_given_tokens_as_it_does_at_each_step() -> None:

@@ -10,9 +10,8 @@ from qkv.decoding.engine import DecodeRequest
 from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import Constraints
 from qkv.decoding.torch_engine import TorchEngine
-from qkv.models.one_pass import OnePassDecoder, OnePassEncoder, for_one_pass
+from qkv.inference.whole import WholeEncoder, fused
 from qkv.models.parallel import open_canvas
-from qkv.models.stacks import stacks
 from qkv.text import SPECIAL
 from tests.kinds.test_cached_steps import KINDS, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER
@@ -43,7 +42,7 @@ def check(model: Any, lengths: list[int], canvas: Tensor) -> None:
     """In double precision, what is read and what is filled."""
     model = model.double()
     src, keep = sources(lengths)
-    fast = for_one_pass(model)
+    fast = fused(model)
     wanted, found = model.read(src, keep), fast.read(src, keep)
     torch.testing.assert_close(found.memory[keep], wanted.memory[keep], atol=1e-10, rtol=0)
     inside = canvas != SPECIAL.pad
@@ -65,26 +64,13 @@ def test_it_equals_the_model_for_every_decoder(decoder: Any) -> None:
     check(parallel_model(decoder), LENGTHS, canvas_of(CANVASES, known=False))
 
 
-def test_only_what_needs_sentences_is_not_in_rows() -> None:
-    def in_rows(**parts: Any) -> bool:
-        decoder = for_one_pass(parallel_model("ctc", **parts)).decoder
-        assert isinstance(decoder, OnePassDecoder)
-        return decoder.in_rows
-
-    assert in_rows()
-    assert in_rows(positions="rope", residual="post")
-    assert not in_rows(positions="alibi")
-    assert not in_rows(decoder_attention={"kv_heads": 1})
-    assert [kind for kind in stacks.names() if in_rows(stack=kind, residual="pre")] == ["layers"]
-
-
 def test_the_model_itself_stays_as_it_is() -> None:
     model = parallel_model("ctc").train()
-    fast = for_one_pass(model)
+    fast = fused(model)
     assert type(fast) is type(model)
     assert model.training
     assert not fast.training
-    assert not isinstance(model.encoder, OnePassEncoder)
+    assert not isinstance(model.encoder, WholeEncoder)
     with torch.no_grad():
         for parameter in fast.parameters():
             parameter.zero_()

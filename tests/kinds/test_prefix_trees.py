@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qkv.decoding.refinement.prefix_trees import prefix_trees
-from qkv.models.one_pass import for_one_pass
+from qkv.inference.whole import fused
 from qkv.text.special import SPECIAL
 from tests.kinds.test_block_steps import KINDS
 from tests.kinds.test_cached_steps import sources
@@ -38,7 +38,7 @@ def test_what_is_shared_is_there_once() -> None:
 def test_a_tree_equals_its_outputs_one_by_one(parts: dict[str, Any]) -> None:
     model = small_model(**parts).double().eval()
     src, keep = sources([7, 3, 0])
-    trees, fast = prefix_trees(OUTPUTS, src.device), for_one_pass(model)
+    trees, fast = prefix_trees(OUTPUTS, src.device), fused(model)
     with torch.inference_mode():
         together = trees.decode(model, model.encode(src, keep), keep)
         twin = trees.decode(fast, fast.encode(src, keep), keep)

@@ -11,13 +11,14 @@ from torch import Tensor
 from qkv.data.batch import Batch
 from qkv.functional.halting import halting_weights
 from qkv.functional.positions import sinusoidal
+from qkv.inference.transformer import TransformerInference
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
 from qkv.models.channels import Halting, auxiliary_losses, haltings
 from qkv.models.decoders.ctc import CtcConfig
-from qkv.models.inference import InferenceModel
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks.adaptive import Adaptive
+from qkv.models.stacks.base import Layers
 from qkv.objectives.build import build_objective
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -27,7 +28,7 @@ from tests.support.small import VOCAB, batch_of, decode, small_model
 WIDTH, MOST, PONDER = 4, 5, 0.3
 
 
-class Toy:
+class Toy(Layers):
     """A layer for every depth that is a function of the whole state [B, T, D]; counts how often it is called."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
@@ -38,9 +39,6 @@ class Toy:
         assert number == self.calls
         self.calls += 1
         return self.function(x)
-
-    def sublayers(self, number: int) -> Any:
-        raise NotImplementedError
 
 
 def adaptive(bias: float, weight: float = 0.0, most: int = MOST) -> Adaptive:
@@ -222,32 +220,32 @@ def depths_of(model: Seq2Seq, batch: Batch) -> list[Halting]:
 @pytest.mark.parametrize("residual", ["post", "pre", "sandwich"])
 def test_one_token_at_a_time_halts_where_the_parallel_pass_does(residual: str) -> None:
     model, batch = pondering(residual=residual), sentences()
-    fast = InferenceModel(model)
+    fast = TransformerInference(model)
     encoder, decoder = depths_of(model, batch)
     with torch.no_grad(), haltings.listen() as heard:
         memory = fast.encode(batch.src, batch.src_keep)
         state, weights = fast.start(memory, batch.src_keep), []
         for tokens in batch.tgt_in.unbind(1):
-            _, state = fast.step(tokens, state, weights.append)
+            _, state = fast.extend(tokens[:, None], state, weights.append)
     assert torch.equal(heard[0].steps, encoder.steps)
     real = batch.tgt_in != SPECIAL.pad
-    stepwise = torch.stack([halting.steps for halting in heard[1:]], dim=1)
+    stepwise = torch.cat([halting.steps for halting in heard[1:]], dim=1)
     assert torch.equal(stepwise * real, decoder.steps)
     assert len(decoder.steps[real].unique()) >= 3
-    torch.testing.assert_close(weights[0].sum(-1), torch.ones(3).double())
+    torch.testing.assert_close(weights[0].sum(-1), torch.ones(3, 1).double())
 
 
 @pytest.mark.parametrize("residual", ["post", "pre"])
 def test_cached_equals_full_at_different_depths(residual: str) -> None:
     model, batch = pondering(residual=residual), sentences()
-    fast, real = InferenceModel(model), batch.tgt_in != SPECIAL.pad
+    fast, real = TransformerInference(model), batch.tgt_in != SPECIAL.pad
     full = decode(model, batch.src, batch.src_keep, batch.tgt_in)
     with torch.no_grad():
         state = fast.start(fast.encode(batch.src, batch.src_keep), batch.src_keep)
         for place, tokens in enumerate(batch.tgt_in.unbind(1)):
-            found, state = fast.step(tokens, state)
+            found, state = fast.extend(tokens[:, None], state)
             rows = real[:, place]
-            torch.testing.assert_close(found[rows], full[rows, place], atol=1e-8, rtol=0)
+            torch.testing.assert_close(found[rows, 0], full[rows, place], atol=1e-8, rtol=0)
 
 
 def test_batch_and_padding_change_nothing() -> None:

@@ -10,8 +10,8 @@ from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.decoding.refine import RefineConfig
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
+from qkv.inference.whole import fused
 from qkv.models.folder import SavedModel, load_model
-from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.text.special import SPECIAL
 
@@ -43,7 +43,7 @@ class ModelDrafter:
     """Its draft is followed from the beginning, and taken up again after each mistake."""
 
     def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
-        self.model = for_one_pass(model)
+        self.model = fused(model)
         self.search = search
         self.src_limit, self.tgt_limit = model.src_limit, model.tgt_embedder.positions.max_length
 

@@ -11,14 +11,14 @@ from qkv.decoding.drafters.base import BlockLength, Checked, Drafter, DrafterCon
 from qkv.decoding.drafters.guide import GuidedDrafts
 from qkv.errors import UsageError
 from qkv.functional.ctc import collapse
+from qkv.inference.layers import EncoderPass, FusedEncoderLayer, padding_mask
+from qkv.inference.layout import by_columns, copied_by_columns, lay_by_columns
+from qkv.layers.attention.base import Block
 from qkv.layers.view import View
-from qkv.models.columns import by_columns, laid_by_columns, lay_projections
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
 from qkv.models.encoder import EncoderLayer
 from qkv.models.folder import SavedModel
-from qkv.models.inference_layers import InferenceEncoderLayer
-from qkv.models.wide_encoder import through_layers
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
@@ -42,7 +42,7 @@ class BlockwiseDrafter:
     """Each pass over the model also guesses the next tokens (Stern 2018)."""
 
     def __init__(self, head: BlockwiseHeads, weight: Tensor) -> None:
-        self.head = laid_by_columns(head)
+        self.head = copied_by_columns(head)
         self.weight = by_columns(weight.detach())
 
     def begin(self, sources: DraftSources) -> Drafts:
@@ -78,16 +78,20 @@ class SourceDrafter:
     """Guesses the whole output from the source before the first pass."""
 
     def __init__(self, head: SourceHead, weight: Tensor) -> None:
-        self.head = laid_by_columns(head)
-        self.layers = [InferenceEncoderLayer(cast(EncoderLayer, layer)) for layer in self.head.layers]
-        lay_projections(*(layer.attention for layer in self.layers))
+        self.head = copied_by_columns(head)
+        self.layers = [FusedEncoderLayer(cast(EncoderLayer, layer)) for layer in self.head.layers]
+        lay_by_columns(*(layer.attention for layer in self.layers))
         self.weight = by_columns(torch.cat([weight, head.blank]).detach())
 
     def begin(self, sources: DraftSources) -> Drafts:
         head, opened = self.head, self.head.opened(sources.memory)
         pos = torch.arange(opened.shape[1], device=opened.device)
         view = View(pos, pos, keep=head.kept(sources.src_keep))
-        vectors = head.final(through_layers(self.layers, opened, view))
+        layers = EncoderPass(self.layers, Block(view, len(pos), padding_mask(view.keep, opened)))
+        rows = opened.flatten(0, 1)
+        for number in range(len(self.layers)):
+            rows = layers(number, rows)
+        vectors = head.final(rows.view(opened.shape))
         # PyTorch's own argmax reads one number at a time.
         paths = F.linear(vectors, self.weight).cpu().numpy().argmax(axis=-1).tolist()
         lengths = sources.src_keep.sum(dim=1).tolist()

@@ -13,8 +13,8 @@ from qkv.decoding.refinement.prefix_trees import prefix_trees
 from qkv.decoding.scoring import picked_log_probs
 from qkv.decoding.search import SearchTask
 from qkv.errors import UsageError
+from qkv.inference.whole import fused
 from qkv.models.folder import SavedModel, load_model
-from qkv.models.one_pass import for_one_pass
 from qkv.models.parallel import ParallelModel
 from qkv.models.seq2seq import Seq2Seq
 
@@ -23,7 +23,7 @@ class Rescorer:
     """Outputs compete by log p(Y | X) / penalty(|Y|) of `model`, as in its own beam search."""
 
     def __init__(self, model: Seq2Seq) -> None:
-        self.model = for_one_pass(model)
+        self.model = fused(model)
         self.penalty = BeamConfig().length_penalty
 
     @property

@@ -1,6 +1,7 @@
 """What every kind of attention has: the projections of its heads, and how one is chosen by `kind:`."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -20,30 +21,52 @@ class KeyValue(NamedTuple):
     values: Tensor
 
 
+@dataclass(frozen=True)
+class Block:
+    """The positions that a pass without gradients computes, W in each row, and the keys that they may attend to."""
+
+    view: View
+    width: int
+    """W"""
+    additive_mask: Tensor | None = None
+    """The mask of `view` as PyTorch's kernel wants it, 0 or -inf, [1|R, 1, 1|W, K]; None: every key may be attended to.
+    """
+    index: Tensor | None = None
+    """[R, W], where the keys and values of the new positions go in a cache; None: behind those that are there."""
+
+    def append(self, past: Tensor, key_value: Tensor) -> Tensor:
+        """Write the new keys and values [R, 2 KV heads, W, E] to `past` [R, 2 KV heads, K, E], and return that."""
+        if self.index is None:
+            past.narrow(2, past.shape[2] - self.width, self.width).copy_(key_value)
+        else:
+            past.scatter_(2, self.index[:, None, :, None].expand_as(key_value), key_value)
+        return past
+
+
 @runtime_checkable
 class ForInference(Protocol):
-    """The ways in which a model without gradients attends: in parallel, to its own past, to a source."""
+    """Attention without gradients. `x` are rows [N, D], or any shape that can be viewed as such.
 
-    def __call__(self, x: Tensor, view: View) -> Tensor:
-        """Self-attention of all positions [B, T, D]."""
-        ...
+    Keys and values stand in one tensor, [..., 2 KV heads, K, E]: first the keys of all heads, then the values.
+    """
 
-    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
-        """Self-attention of one new position a row [R, D] to what stands before it; `pos` [T] are their positions.
+    def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
+        """Self-attention of the block's positions [R W, D].
 
-        `past` [2, R, KV heads, T, E] holds keys and values; those of the new position are written to its last place.
+        With `past`, the KV cache of this layer, they also attend to what stands there, and their own keys and values
+        are appended to it. Without, the block is the whole sequence.
         """
         ...
 
-    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        """Rows [R, D] to the keys and values of their sources, `memory` [2, R / beams, KV heads, S, E].
+    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        """Cross-attention of rows [B Q, D] to their sources [B, 2 KV heads, S, E]; `padding` [B, 1, 1, S] is additive.
 
-        `padding` [R / beams, 1, 1, S] is 0 for a token and -inf for none.
+        The hypotheses of a sentence, and the positions of each, are the queries of one attention.
         """
         ...
 
-    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        """The weights of `attend`, the mean over its heads [R, S]."""
+    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        """The weights of `attend`, [B, H, Q, S]."""
         ...
 
 

@@ -1,12 +1,11 @@
-"""Attention without gradients: the projections as one product, their weights bound as plain tensors."""
+"""Attention without gradients: projections as one product, their weights bound as plain tensors."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from qkv.functional.attention import attention_weights, merge_heads, split_heads
-from qkv.layers.attention.base import Attention, ForInference, share_heads
-from qkv.layers.positions.attention import attention_with_positions
+from qkv.functional.attention import attention_weights
+from qkv.layers.attention.base import Attention, Block, ForInference, share_heads
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
 
@@ -23,16 +22,13 @@ class Projection:
 
 
 class InferenceAttention:
-    """Scaled dot-product and softmax (see `ForInference`).
-
-    In a step, the query heads that share keys and values are the queries of one attention: nothing is copied.
-    """
+    """Scaled dot-product and softmax, by PyTorch's kernel wherever positions add nothing (see `ForInference`)."""
 
     def __init__(self, module: Attention) -> None:
-        self.mix = module.mix
-        self.kv_heads, self.num_heads = module.kv_heads, module.num_heads
+        self.module = module
+        self.num_heads, self.kv_heads, self.head_width = module.num_heads, module.kv_heads, module.head_width
         self.group = module.num_heads // module.kv_heads
-        self.head_width = module.head_width
+        """Query heads that share keys and values."""
         self.positions = module.positions
         self.turns = type(self.positions).rotate is not Positions.rotate
         """Whether queries and keys depend on their positions."""
@@ -41,87 +37,68 @@ class InferenceAttention:
         self.query_key_value = Projection(module.query, module.key, module.value)
         self.query = Projection(module.query)
         self.output = Projection(module.output)
-        self.sizes = [linear.out_features for linear in (module.query, module.key, module.value)]
+        self.sizes = [module.num_heads, 2 * module.kv_heads]
+        self.all_heads = sum(self.sizes)
 
-    def __call__(self, x: Tensor, view: View) -> Tensor:
-        queries, keys, values = self.query_key_value(x).split(self.sizes, -1)
-        q = self.positions.rotate(split_heads(queries, self.num_heads), view.q_told)
-        k = self.positions.rotate(split_heads(keys, self.kv_heads), view.k_told)
-        return self.output(merge_heads(self.mix(q, k, split_heads(values, self.kv_heads), view)))
+    def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
+        projected = self.query_key_value(x).view(-1, block.width, self.all_heads, self.head_width)
+        queries, key_value = self._rotated(projected.transpose(1, 2), block.view).split(self.sizes, 1)
+        keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
+        context = self.context(queries, keys, values, block)
+        return self.output(context.transpose(1, 2).reshape(x.shape))
 
-    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
-        last, width = past.shape[3] - 1, self.head_width
-        projected = self.query_key_value(x)
-        queries = projected.narrow(1, 0, x.shape[1]).view(-1, self.num_heads, 1, width)
-        key_value = projected.narrow(1, x.shape[1], 2 * self.kv_heads * width)
-        key_value = key_value.view(-1, 2, self.kv_heads, 1, width).transpose(0, 1)
-        if self.turns:
-            queries, keys = (self.positions.rotate(part, pos[last:]) for part in (queries, key_value[0]))
-            key_value = torch.stack([keys, key_value[1]])
-        past.narrow(3, last, 1).copy_(key_value)
-        past, pos = self.visible(past, pos)
-        keys, values = past.unbind(0)
-        return self.output(self.read(queries, keys, values, pos).reshape(x.shape))
+    def _rotated(self, heads: Tensor, view: View) -> Tensor:
+        """[R, H + 2 KV heads, W, E] with queries and keys turned."""
+        if not self.turns:
+            return heads
+        turned, values = heads.split([self.num_heads + self.kv_heads, self.kv_heads], 1)
+        return torch.cat([self.positions.rotate(turned, view.q_told), values], 1)
 
-    def visible(self, past: Tensor, pos: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the past, with its positions, that the new position may see."""
-        return past, pos
-
-    def read(self, queries: Tensor, keys: Tensor, values: Tensor, pos: Tensor) -> Tensor:
-        """The context of one new position a row, [R, H, 1, E] in the order of the heads."""
+    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+        """Rotated queries [R, H, W, E] and all keys and values [R, KV heads, K, E] to the context [R, H, W, E]."""
         if self.biased:
-            keys, values = (share_heads(part, self.num_heads) for part in (keys, values))
-            return attention_with_positions(self.positions, queries, keys, values, None, pos[-1:], pos)
-        grouped = queries if self.group == 1 else queries.view(-1, self.kv_heads, self.group, self.head_width)
-        return F.scaled_dot_product_attention(grouped, keys, values)
-
-    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        keys, values = memory.unbind(0)
-        context = F.scaled_dot_product_attention(self._queries(x, beams), keys, values, padding)
-        if beams == 1:
-            return self.output(context.reshape(x.shape))
+            return self.module.mix(q, k, v, block.view)
         if self.group == 1:
+            return F.scaled_dot_product_attention(q, k, v, block.additive_mask)
+        if block.width == 1:
+            # The query heads that share keys and values are the queries of one attention: nothing is copied.
+            grouped = q.reshape(-1, self.kv_heads, self.group, self.head_width)
+            return F.scaled_dot_product_attention(grouped, k, v, block.additive_mask).view(q.shape)
+        return self.module.mix(q, k, v, block.view)
+
+    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        keys, values = key_value.chunk(2, 1)
+        queries = self._queries(x, len(key_value))
+        if self.group == 1:
+            context = F.scaled_dot_product_attention(queries, keys, values, padding)
             return self.output(context.transpose(1, 2).reshape(x.shape))
-        split = context.unflatten(2, (self.group, beams))
-        return self.output(split.permute(0, 3, 1, 2, 4).reshape(x.shape))
+        grouped = queries.unflatten(1, (self.kv_heads, self.group))
+        context = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
+        return self.output(context.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
 
-    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        mask = None if padding is None else padding == 0
-        weights = attention_weights(self._queries(x, beams), memory[0], mask)
-        return weights.unflatten(2, (self.group, beams)).mean(dim=(1, 2)).flatten(0, 1)
+    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        keys = share_heads(key_value.chunk(2, 1)[0], self.num_heads)
+        return attention_weights(self._queries(x, len(keys)), keys, None if padding is None else padding == 0)
 
-    def _queries(self, x: Tensor, beams: int) -> Tensor:
-        """[R / beams, KV heads, group x beams, E]: heads that share keys, and beams, are queries of one attention."""
-        queries = self.query(x)
-        if beams == 1:
-            return queries.view(-1, self.kv_heads, self.group, self.head_width)
-        if self.group == 1:
-            return queries.view(-1, beams, self.kv_heads, self.head_width).transpose(1, 2)
-        split = queries.view(-1, beams, self.kv_heads, self.group, self.head_width)
-        return split.permute(0, 2, 3, 1, 4).flatten(2, 3)
+    def _queries(self, x: Tensor, sentences: int) -> Tensor:
+        """[B, H, Q, E]"""
+        return self.query(x).view(sentences, -1, self.num_heads, self.head_width).transpose(1, 2)
 
 
 class DefinedInference(InferenceAttention):
-    """Any kind of attention, by its own definition over the cached keys and values."""
+    """Any kind of attention, by its own definition."""
 
-    def __init__(self, module: Attention) -> None:
-        super().__init__(module)
-        self.module = module
+    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+        return self.module.mix(q, k, v, block.view)
 
-    def read(self, queries: Tensor, keys: Tensor, values: Tensor, pos: Tensor) -> Tensor:
-        return self.mix(queries, keys, values, View(pos[-1:], pos))
-
-    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        context = self.mix(self._heads(x, beams), memory[0], memory[1], _source_view(memory, padding))
+    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        keys, values = key_value.chunk(2, 1)
+        context = self.module.mix(self._queries(x, len(keys)), keys, values, _source_view(keys, padding))
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
-    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        weights = self.module.weights(self._heads(x, beams), memory[0], _source_view(memory, padding))
-        return weights.mean(dim=1).flatten(0, 1)
-
-    def _heads(self, x: Tensor, beams: int) -> Tensor:
-        """[R / beams, H, beams, E]"""
-        return self.query(x).view(-1, beams, self.num_heads, self.head_width).transpose(1, 2)
+    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+        keys = key_value.chunk(2, 1)[0]
+        return self.module.weights(self._queries(x, len(keys)), keys, _source_view(keys, padding))
 
 
 def for_inference(attention: Attention) -> ForInference:
@@ -129,7 +106,7 @@ def for_inference(attention: Attention) -> ForInference:
     return attention.faster_inference() or DefinedInference(attention)
 
 
-def _source_view(memory: Tensor, padding: Tensor | None) -> View:
+def _source_view(keys: Tensor, padding: Tensor | None) -> View:
     """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
-    pos = torch.arange(memory.shape[3], device=memory.device)
+    pos = torch.arange(keys.shape[2], device=keys.device)
     return View(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qkv.errors import QkvError
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.kernels.window import Everywhere, Reach
-from qkv.layers.attention.base import ForInference, attentions
+from qkv.layers.attention.base import Block, ForInference, attentions
 from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
 from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
@@ -189,5 +189,5 @@ class LongformerInference(TruncatedInference):
         super().__init__(module)
         self.run = module.run
 
-    def __call__(self, x: Tensor, view: View) -> Tensor:
-        return self.run(x, view, 0.0)
+    def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
+        return self.run(x.view(-1, block.width, x.shape[-1]), block.view, 0.0).view(x.shape)

@@ -12,7 +12,7 @@ from qkv.functional.lsh import bucket_counts, hash_sizes, shared_keys
 from qkv.functional.masks import causal
 from qkv.kernels.lsh import lsh_attention
 from qkv.kernels.lsh_order import assign_buckets
-from qkv.layers.attention.base import Attention, AttentionConfig, attentions
+from qkv.layers.attention.base import Attention, AttentionConfig, Block, attentions
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
 
@@ -152,14 +152,12 @@ class LshInference:
     def __init__(self, module: LshAttention) -> None:
         self.module = module
 
-    def __call__(self, x: Tensor, view: View) -> Tensor:
-        return self.module.attend_to_all(x, view, training=False)
+    def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
+        whole = x.view(-1, block.width, x.shape[-1])
+        return self.module.attend_to_all(whole, block.view, training=False).view(x.shape)
 
-    def step(self, x: Tensor, past: Tensor, pos: Tensor) -> Tensor:
+    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def attend(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
-    def weights(self, x: Tensor, memory: Tensor, beams: int, padding: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
         raise NotImplementedError

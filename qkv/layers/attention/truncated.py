@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
 from qkv.kernels.window import Reach
-from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions
+from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.windowed import Heads, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
@@ -77,13 +77,19 @@ class TruncatedAttention(Attention):
 
 
 class TruncatedInference(InferenceAttention):
-    """A step reads only the keys of its window, wherever the cache ends."""
+    """One new position reads only the keys of its window, wherever the cache ends."""
 
     def __init__(self, module: TruncatedAttention) -> None:
         super().__init__(module)
         self.reach = module.reach
 
-    def visible(self, past: Tensor, pos: Tensor) -> tuple[Tensor, Tensor]:
-        last, step = past.shape[3] - 1, self.reach.dilation
+    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+        if block.width > 1 or block.view.predicate is not None:
+            return self.module.mix(q, k, v, block.view)
+        last, step = k.shape[2] - 1, self.reach.dilation
         first = last - min(self.reach.left, last // step) * step
-        return past[:, :, :, first::step], pos[first::step]
+        view = View(block.view.q_pos, block.view.k_pos[first::step])
+        keys, values = k[:, :, first::step], v[:, :, first::step]
+        if self.biased:
+            return attention_with_positions(self.positions, q, keys, values, None, view.q_told, view.k_told)
+        return super().context(q, keys, values, Block(view, 1))

@@ -2,7 +2,6 @@
 
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
@@ -23,10 +22,6 @@ class Positions(nn.Module):
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Add to the embedded tokens [B, T, D]."""
         return x
-
-    def embed_one(self, x: Tensor, at: int) -> Tensor:
-        """The same for one token a row [R, D], all at position `at`: what a decoder needs at each step."""
-        return self.embed(x.unsqueeze(1), torch.tensor([at], device=x.device)).squeeze(1)
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         """Turn queries or keys [B, H, T, E], each by its own positions."""

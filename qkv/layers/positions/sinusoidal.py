@@ -32,9 +32,6 @@ class Sinusoidal(Positions):
         longest = int(pos.amax()) + 1 if pos.numel() else 0
         return x + F.embedding(pos, self._waves(longest, x))
 
-    def embed_one(self, x: Tensor, at: int) -> Tensor:
-        return x + self._waves(at + 1, x)[at]
-
     def _waves(self, count: int, like: Tensor) -> Tensor:
         """At least the first `count` rows of PE."""
         table = self._table

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
 from qkv.models.channels import Halting, auxiliary_losses, haltings
-from qkv.models.stacks.base import CachedLayers, Layers, StackConfig, stacks
+from qkv.models.stacks.base import Layers, StackConfig, stacks
 from qkv.models.stacks.universal import Universal
 
 
@@ -70,19 +70,13 @@ class Adaptive(Universal):
         if real is None:
             real = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
         walk = self._walk(x, real, lambda number, h: layers(number, self.marked(h, number, view)))
+        # What comes later may go deeper than these positions, and attends to them at every depth.
+        for number in range(walk.taken, self.num_layers):
+            layers.remember(number, self.marked(walk.state, number, view))
+        layers.end_at(walk.steps - 1)
         cost = (walk.steps + walk.remainder).sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
         auxiliary_losses.say(self.ponder * cost)
         haltings.say(Halting(walk.steps, walk.remainder.detach()))
-        return walk.result
-
-    def step(self, x: Tensor, layers: CachedLayers, at: int) -> Tensor:
-        running = torch.ones(len(x), dtype=torch.bool, device=x.device)
-        walk = self._walk(x, running, lambda number, h: layers(number, self.marked_one(h, number, at)))
-        # What comes later may go deeper than this position, and looks at it at every depth.
-        for number in range(walk.taken, self.num_layers):
-            layers.remember(number, self.marked_one(walk.state, number, at))
-        layers.end_at(walk.steps - 1)
-        haltings.say(Halting(walk.steps, walk.remainder))
         return walk.result
 
     def _walk(self, x: Tensor, running: Tensor, after: Callable[[int, Tensor], Tensor]) -> "_Walk":

@@ -1,7 +1,6 @@
 """How often, and in which order, a state passes the layers of a stack. A new way is a new file here."""
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -11,8 +10,7 @@ from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
 
 
-@runtime_checkable
-class Layers(Protocol):
+class Layers:
     """The layers of a stack, bound to what they look at in this pass; counted from 0."""
 
     def __call__(self, number: int, x: Tensor) -> Tensor:
@@ -23,25 +21,21 @@ class Layers(Protocol):
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         """The same layer in its parts: x = residual(x, f) for each of them."""
+        raise NotImplementedError
+
+    def remember(self, number: int, x: Tensor) -> None:
+        """Append keys and values of `x` to the layer's KV cache, if there is one, without going through the layer."""
+
+    def end_at(self, numbers: Tensor) -> None:
+        """Each position went no deeper than the layer of this number [B, T]; said by a depth that `ends_early`."""
 
 
-@runtime_checkable
-class TrainedLayers(Layers, Protocol):
+class TrainedLayers(Layers):
     """Layers with gradients."""
 
     def depends_on(self, number: int) -> list[Tensor]:
         """All that layer `number` computes with, besides a state, and that may want a gradient."""
-
-
-@runtime_checkable
-class CachedLayers(Layers, Protocol):
-    """The layers of a decoder at one new position a row [R, D]."""
-
-    def remember(self, number: int, x: Tensor) -> None:
-        """Keep keys and values of `x` for the positions that follow, without going through the layer."""
-
-    def end_at(self, numbers: Tensor) -> None:
-        """Row r went no deeper than layer numbers[r]; said by a depth that `ends_early`."""
+        raise NotImplementedError
 
 
 class Depth(nn.Module):
@@ -49,6 +43,8 @@ class Depth(nn.Module):
 
     ends_early: bool = False
     """Whether a position may be done before the last layer."""
+    needs_positions: bool = False
+    """Whether a state must be [B, T, D]; otherwise it may be rows [B T, D], whose products are a little faster."""
 
     def __init__(self, num_layers: int) -> None:
         super().__init__()
@@ -66,11 +62,9 @@ class Depth(nn.Module):
             x = state
         return x
 
-    def step(self, x: Tensor, layers: CachedLayers, at: int) -> Tensor:
-        """The same for one new position a row [R, D], all at position `at`."""
-        for number in range(self.num_layers):
-            x = layers(number, x)
-        return x
+    def flat(self, x: Tensor) -> Tensor:
+        """A state [B, T, D] in the shape that takes the least time without gradients."""
+        return x if self.needs_positions else x.flatten(0, 1)
 
 
 class StackConfig(Config):

@@ -10,7 +10,7 @@ from qkv.kernels.reversible import Step, reversible
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Connection, Sublayer
 from qkv.layers.view import View
-from qkv.models.stacks.base import CachedLayers, Depth, Layers, StackConfig, TrainedLayers, stacks
+from qkv.models.stacks.base import Depth, Layers, StackConfig, TrainedLayers, stacks
 
 
 @stacks.register
@@ -50,9 +50,6 @@ class Reversible(Depth):
         ]
         a, b = reversible(x, x, steps)
         return (a + b) / 2
-
-    def step(self, x: Tensor, layers: CachedLayers, at: int) -> Tensor:
-        return self._walk(x, layers)
 
     def _walk(self, x: Tensor, layers: Layers) -> Tensor:
         """Forward only: nothing needs to be run backwards."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.functional.positions import sinusoidal
 from qkv.layers.positions import Positions
 from qkv.layers.view import View
-from qkv.models.stacks.base import CachedLayers, Depth, Layers, StackConfig, stacks
+from qkv.models.stacks.base import Depth, Layers, StackConfig, stacks
 
 
 @stacks.register
@@ -32,6 +32,7 @@ class Universal(Depth):
     PE(position) is the model's own scheme; the embedding has added it already when the first step begins.
     """
 
+    needs_positions = True
     step_signal: Tensor
 
     def __init__(self, num_layers: int, d_model: int, positions: Positions) -> None:
@@ -45,17 +46,7 @@ class Universal(Depth):
         placed = self.positions.embed(x, view.q_told) if number else x
         return placed + self.step_signal[number]
 
-    def marked_one(self, x: Tensor, number: int, at: int) -> Tensor:
-        """The same for one position a row [R, D]."""
-        placed = self.positions.embed_one(x, at) if number else x
-        return placed + self.step_signal[number]
-
     def states(self, x: Tensor, layers: Layers, view: View) -> Iterator[Tensor]:
         for number in range(self.num_layers):
             x = layers(number, self.marked(x, number, view))
             yield x
-
-    def step(self, x: Tensor, layers: CachedLayers, at: int) -> Tensor:
-        for number in range(self.num_layers):
-            x = layers(number, self.marked_one(x, number, at))
-        return x

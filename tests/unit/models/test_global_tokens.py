@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from qkv.errors import QkvError, UsageError
+from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
 from qkv.layers.view import View
 from qkv.models.folder import new_model
-from qkv.models.inference import InferenceModel
 from qkv.models.seq2seq import Seq2Seq
 from tests.support.small import small_config, small_model, small_text
 
@@ -44,7 +44,7 @@ def test_the_encoder_is_told_the_ids_also_without_gradients() -> None:
         for tokens, changes in (["ca", "cb"], True), (["bb"], False):
             model = model_with(tokens)
             memory = model.encode(ids, keep)
-            torch.testing.assert_close(InferenceModel(model).encode(ids, keep), memory)
+            torch.testing.assert_close(TransformerInference(model).encode(ids, keep), memory)
             assert torch.allclose(memory[0, 4], memory[1, 4], atol=1e-6) is not changes
 
 

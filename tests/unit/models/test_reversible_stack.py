@@ -10,7 +10,6 @@ from torch import Tensor
 from qkv.kernels.reversible import undo
 from qkv.layers.view import View
 from qkv.models.config import ModelConfig
-from qkv.models.encoder import EncoderLayers
 from qkv.models.seq2seq import Seq2Seq
 from qkv.models.stacks import reversible
 from qkv.models.stacks.base import Depth, Layers
@@ -63,9 +62,10 @@ def test_gradients_equal_those_of_stored_activations_with_dropout_on(parts: dict
 def test_the_input_of_a_trained_encoder_is_found_again() -> None:
     model, batch = small_model(stack="reversible", residual="pre", encoder_layers=6).double(), batch_of([(5, 1)])
     pos = torch.arange(5)
-    layers = EncoderLayers(list(model.encoder.in_order()), View(pos, pos))
     branches = [
-        lambda x, part=part: branch(part[0], part[1], x) for number in range(6) for part in layers.sublayers(number)
+        lambda x, part=part: branch(part[0], part[1], x)
+        for layer in model.encoder.in_order()
+        for part in layer.sublayers(View(pos, pos))
     ]
     with torch.no_grad():
         x = model.src_embedder(batch.src[:, :5], pos)

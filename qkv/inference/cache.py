@@ -1,0 +1,113 @@
+"""The KV cache, and the state of a decoder as a value.
+
+A pass returns a new state and leaves the old one as it was, so a search may go on from any of them. The states of one
+hypothesis share their memory; it is copied only where two of them go on from the same one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+GROWTH = 16
+"""The capacity of a cache is a multiple of this many positions."""
+
+
+@dataclass
+class KVCache:
+    """Keys and values of all decoded positions, [L, R, 2 KV heads, capacity, E]: keys first, then values."""
+
+    tensor: Tensor
+    version: int = 0
+    """Counts the passes that wrote to it: the state with the same number may write in place."""
+    truncated: int = -1
+    """The version of the newest state that was truncated."""
+
+    def with_room_for(self, length: int) -> "KVCache":
+        """A new cache with the same content and room for at least `length` positions."""
+        missing = length - self.tensor.shape[3]
+        return KVCache(F.pad(self.tensor, (0, 0, 0, missing + -length % GROWTH)))
+
+
+@dataclass(frozen=True)
+class SourceKeys:
+    """Keys and values of the sources, computed once: every pass attends to them."""
+
+    key_value: Tensor
+    """[L, B, 2 KV heads, S', E]; S' is S unless a wiring attends to several states of a source token."""
+    padding: Tensor | None
+    """[B, 1, 1, S'], 0 for a token and -inf for none; None: no padding."""
+
+    @cached_property
+    def layers(self) -> tuple[Tensor, ...]:
+        """The keys and values of each layer."""
+        return self.key_value.unbind(0)
+
+    def select(self, sentences: Tensor) -> "SourceKeys":
+        if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
+            return self
+        padding = None if self.padding is None else self.padding.index_select(0, sentences)
+        return SourceKeys(self.key_value.index_select(1, sentences), padding)
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What each row has decoded so far. Row = sentence x beams + beam: beams share one copy of their source."""
+
+    cache: KVCache
+    lengths: tuple[int, ...]
+    """Of row r, the first lengths[r] positions of the cache count."""
+    sources: SourceKeys
+    version: int = 0
+    """That of the cache when this state was made."""
+
+    def reorder(self, rows: Tensor, sentences: Tensor) -> "DecoderState":
+        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i]."""
+        self._require_intact()
+        cache = KVCache(self.cache.tensor.index_select(1, rows))
+        lengths = self.lengths[:1] * len(rows) if self.level else tuple(self.lengths[row] for row in rows.tolist())
+        return DecoderState(cache, lengths, self.sources.select(sentences))
+
+    def select(self, rows: Sequence[int]) -> "DecoderState":
+        """Only these rows, in this order, where each sentence has one."""
+        index = torch.tensor(rows, device=self.cache.tensor.device)
+        return self.reorder(index, index)
+
+    def truncate(self, lengths: Sequence[int]) -> "DecoderState":
+        """Row r forgets its positions from lengths[r] on. This state is given up: only the new one may go on."""
+        cache = self._owned()
+        cache.truncated = cache.version
+        cache.version += 1
+        return replace(self, cache=cache, lengths=tuple(lengths), version=cache.version)
+
+    @property
+    def level(self) -> bool:
+        """Whether all rows have the same length."""
+        return self.lengths.count(self.lengths[0]) == len(self.lengths)
+
+    def writable(self, width: int) -> KVCache:
+        """A cache with these positions and room for `width` more; what another state holds stays as it is."""
+        needed = max(self.lengths) + width
+        cache = self._owned()
+        return cache if needed <= cache.tensor.shape[3] else cache.with_room_for(needed)
+
+    def after(self, cache: KVCache, width: int) -> "DecoderState":
+        """`width` positions more, which were written to `cache`."""
+        cache.version += 1
+        return replace(
+            self, cache=cache, lengths=tuple(length + width for length in self.lengths), version=cache.version
+        )
+
+    def _owned(self) -> KVCache:
+        """The cache itself, or a copy if another state has gone on from this one."""
+        if self.cache.version == self.version:
+            return self.cache
+        self._require_intact()
+        return KVCache(self.cache.tensor.clone(), self.version)
+
+    def _require_intact(self) -> None:
+        if self.version <= self.cache.truncated:
+            raise RuntimeError("this state was truncated: only what came of that may go on")

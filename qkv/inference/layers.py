@@ -1,0 +1,139 @@
+"""The layers of a Transformer without gradients, and one pass of a state through them."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from qkv.layers.attention.base import Block, ForInference
+from qkv.layers.attention.inference import Projection, for_inference
+from qkv.layers.residual import Connection, Sublayer
+from qkv.models.decoder import Decoder, DecoderLayer
+from qkv.models.encoder import EncoderLayer
+from qkv.models.stacks.base import Layers
+
+Watch = Callable[[Tensor], None]
+
+
+class FusedEncoderLayer:
+    """An `EncoderLayer` without gradients: weights fused and bound as plain tensors."""
+
+    def __init__(self, layer: EncoderLayer | DecoderLayer) -> None:
+        self.attention = for_inference(layer.attention)
+        self.attention_residual = layer.attention_residual.for_inference()
+        self.feed_forward_residual = layer.feed_forward_residual.for_inference()
+        self.feed_forward = layer.feed_forward.for_inference()
+
+
+class FusedDecoderLayer(FusedEncoderLayer):
+    """A `DecoderLayer` without gradients."""
+
+    def __init__(self, layer: DecoderLayer) -> None:
+        super().__init__(layer)
+        self.cross_attention = for_inference(layer.cross_attention)
+        self.cross_residual = layer.cross_residual.for_inference()
+
+
+class EncoderPass(Layers):
+    """All positions of a batch through the layers of an encoder (see `Layers`)."""
+
+    def __init__(self, layers: Sequence[FusedEncoderLayer], block: Block) -> None:
+        self.layers, self.block = layers, block
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        layer = self.layers[number]
+        return [
+            (layer.attention_residual, lambda h: layer.attention.extend(h, None, self.block)),
+            (layer.feed_forward_residual, layer.feed_forward),
+        ]
+
+
+class DecoderPass(Layers):
+    """The new positions of a batch through the layers of a decoder (see `Layers`).
+
+    `past` holds each layer's part of the KV cache; without one, the block is the whole sequence. From layer `watched`
+    on, the weights of the attention to the source are kept.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[FusedDecoderLayer],
+        block: Block,
+        past: Sequence[Tensor | None],
+        sources: Sequence[Tensor],
+        padding: Tensor | None,
+        watched: int | None = None,
+    ) -> None:
+        self.layers, self.block, self.past = layers, block, past
+        self.sources, self.padding = sources, padding
+        self.watched = len(layers) if watched is None else watched
+        self.seen: list[Tensor] = []
+        self.ends: Tensor | None = None
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        layer, past, source = self.layers[number], self.past[number], self.sources[number]
+
+        def attend(h: Tensor) -> Tensor:
+            if number >= self.watched:
+                self.seen.append(self._mean_of_heads(layer.cross_attention, h, source))
+            return layer.cross_attention.attend(h, source, self.padding)
+
+        return [
+            (layer.attention_residual, lambda h: layer.attention.extend(h, past, self.block)),
+            (layer.cross_residual, attend),
+            (layer.feed_forward_residual, layer.feed_forward),
+        ]
+
+    def remember(self, number: int, x: Tensor) -> None:
+        connection, attend_to_past = self.sublayers(number)[0]
+        connection(x, attend_to_past)
+
+    def end_at(self, numbers: Tensor) -> None:
+        self.ends = numbers
+
+    def attended(self) -> Tensor:
+        """The weights with which each position's last layer attends to the source, the mean of its heads [R, W, S']."""
+        if self.ends is None:
+            return self.seen[-1]
+        last = (self.ends - self.watched)[None, ..., None].expand(1, *self.seen[0].shape)
+        return torch.stack(self.seen).gather(0, last).squeeze(0)
+
+    def _mean_of_heads(self, attention: ForInference, x: Tensor, source: Tensor) -> Tensor:
+        """[R, W, S']"""
+        weights = attention.weights(x, source, self.padding).mean(dim=1)
+        return weights.reshape(-1, self.block.width, weights.shape[-1])
+
+
+class SourceProjections:
+    """The memory of each decoder layer [B, S', D] to its keys and values [L, B, 2 KV heads, S', E]."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        layers = list(decoder.in_order())
+        distinct = list(dict.fromkeys(layers))
+        self.layer_at = [distinct.index(layer) for layer in layers]
+        crossings = [layer.cross_attention for layer in distinct]
+        self.heads = 2 * crossings[0].kv_heads
+        self.each = [Projection(cross.key, cross.value) for cross in crossings]
+        self.fused = Projection(*(part for cross in crossings for part in (cross.key, cross.value)))
+
+    def __call__(self, memories: Sequence[Tensor]) -> Tensor:
+        first = memories[0]
+        if all(memory is first for memory in memories):
+            projected = self._by_heads(self.fused(first), len(self.each))
+            return projected if len(self.each) == len(memories) else projected.expand(len(memories), *[-1] * 4)
+        parts = [self._by_heads(self.each[at](memory), 1) for at, memory in zip(self.layer_at, memories, strict=True)]
+        return torch.cat(parts)
+
+    def _by_heads(self, projected: Tensor, layers: int) -> Tensor:
+        split: Tensor = projected.unflatten(-1, (layers, self.heads, -1))
+        return split.permute(2, 0, 3, 1, 4).contiguous()
+
+
+def additive(mask: Tensor, like: Tensor) -> Tensor:
+    """A boolean mask, True = may attend, as PyTorch's kernel adds it: 0 or -inf."""
+    return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+
+
+def padding_mask(keep: Tensor | None, like: Tensor) -> Tensor | None:
+    """[B, 1, 1, K] of `keep` [B, K], True = a real key; None: all are real."""
+    return None if keep is None or bool(keep.all()) else additive(keep[:, None, None], like)

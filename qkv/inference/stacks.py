@@ -1,0 +1,64 @@
+"""Encoder and decoder without gradients."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from qkv.inference.layers import (
+    DecoderPass,
+    EncoderPass,
+    FusedDecoderLayer,
+    FusedEncoderLayer,
+    SourceProjections,
+    additive,
+    padding_mask,
+)
+from qkv.inference.layout import lay_by_columns
+from qkv.layers.attention.base import Block
+from qkv.layers.view import View
+from qkv.models.decoder import Decoder
+from qkv.models.encoder import Encoder
+
+
+class FusedEncoder:
+    """An `Encoder` without gradients. It copies weights: make a new one after they have changed."""
+
+    def __init__(self, encoder: Encoder, by_columns: bool = False) -> None:
+        self.encoder = encoder
+        # A layer that stands at several depths is laid out once.
+        made = {layer: FusedEncoderLayer(layer) for layer in encoder.in_order()}
+        self.layers = [made[layer] for layer in encoder.in_order()]
+        if by_columns:
+            lay_by_columns(*(layer.attention for layer in made.values()))
+
+    def __call__(self, x: Tensor, view: View) -> Tensor:
+        """Embedded source [B, S, D] to memory [B, S, W]."""
+        layers = EncoderPass(self.layers, Block(view, x.shape[1], padding_mask(view.keep, x)))
+        memory = self.encoder.wiring.read(self.encoder, self.encoder.depth.flat(x), layers, view)
+        return memory.view(*x.shape[:2], -1)
+
+
+class FusedDecoder:
+    """A `Decoder` without gradients. It copies weights: make a new one after they have changed."""
+
+    def __init__(self, decoder: Decoder, by_columns: bool = False) -> None:
+        self.decoder, self.wiring, self.depth = decoder, decoder.wiring, decoder.depth
+        made = {layer: FusedDecoderLayer(layer) for layer in decoder.in_order()}
+        self.layers = [made[layer] for layer in decoder.in_order()]
+        self.sources = SourceProjections(decoder)
+        if by_columns:
+            attentions = [part for layer in made.values() for part in (layer.attention, layer.cross_attention)]
+            lay_by_columns(*attentions, self.sources)
+
+    def whole(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
+        """All positions [B, T, D] at once, as `Decoder.forward`."""
+        sources = self.sources(self.wiring.memories(memory)).unbind(0)
+        padding = padding_mask(self.wiring.look(cross_view).keep, x)
+        mask = None if view.mask is None else additive(view.mask, x)
+        no_past: Sequence[None] = [None] * len(self.layers)
+        layers = DecoderPass(self.layers, Block(view, x.shape[1], mask), no_past, sources, padding)
+        return self.run(x, layers)
+
+    def run(self, x: Tensor, layers: DecoderPass) -> Tensor:
+        """[R, W, D] through the layers and what follows them."""
+        return self.decoder.run(self.depth.flat(x), layers, layers.block.view).view(x.shape)

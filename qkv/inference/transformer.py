@@ -1,0 +1,100 @@
+"""The Transformer without gradients: `encode` a source once, then `extend` the output by one position or by several.
+
+Keys and values of what was decoded stay in a KV cache. A search takes steps of one token; a search that guesses what
+follows has W tokens verified in one pass, as if those before each of them were right, and truncates what was wrong.
+"""
+
+import torch
+from torch import Tensor
+
+from qkv.functional.masks import causal
+from qkv.inference.cache import DecoderState, KVCache, SourceKeys
+from qkv.inference.layers import DecoderPass, Watch, additive, padding_mask
+from qkv.inference.layout import copied_by_columns
+from qkv.inference.stacks import FusedDecoder, FusedEncoder
+from qkv.layers.attention.base import Block
+from qkv.layers.view import View
+from qkv.models.seq2seq import Seq2Seq
+
+MOST_KEPT = 1024
+"""Positions up to which the causal mask of all of them is kept."""
+
+
+class TransformerInference:
+    """It copies the weights as they are now: make a new one after they have changed.
+
+    Args:
+        model: An autoregressive model.
+        few_rows: Lay the weights out for products with a few rows, as verification has them, instead of for one row or
+            many.
+    """
+
+    def __init__(self, model: Seq2Seq, few_rows: bool = False) -> None:
+        model = copied_by_columns(model) if few_rows else model
+        self.encoder = FusedEncoder(model.encoder, few_rows)
+        self.decoder = FusedDecoder(model.decoder, few_rows)
+        self.src_embed, self.tgt_embed = (side.for_inference() for side in (model.src_embedder, model.tgt_embedder))
+        self.tgt_limit = model.tgt_embedder.positions.max_length
+        own = next(model.decoder.in_order()).attention
+        self.cache_shape = (2 * own.kv_heads, 0, own.head_width)
+        self._range = torch.arange(0)
+        self._causal = torch.empty(0, 0)
+
+    def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
+        """Source ids [B, S] to memory [B, S, W]."""
+        pos = self._positions(src.shape[1], src.device)
+        view = View(pos, pos, keep=src_keep, tokens=src)
+        return self.encoder(self.src_embed(src, pos), view)
+
+    def start(self, memory: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
+        """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
+        padding = padding_mask(self.decoder.wiring.spread(src_keep), memory)
+        sources = SourceKeys(self.decoder.sources(self.decoder.wiring.memories(memory)), padding)
+        rows = len(memory) * beams
+        cache = KVCache(memory.new_zeros(len(self.decoder.layers), rows, *self.cache_shape))
+        return DecoderState(cache, (0,) * rows, sources)
+
+    def extend(self, tokens: Tensor, state: DecoderState, watch: Watch | None = None) -> tuple[Tensor, DecoderState]:
+        """The next W tokens of each row [R, W] to decoded vectors [R, W, D].
+
+        `watch` gets the weights with which the last layer attends to the source, the mean of its heads [R, W, S].
+        """
+        width, decoder = tokens.shape[1], self.decoder
+        cache, end = state.writable(width), max(state.lengths) + width
+        block = self._block(state, width, end, cache.tensor)
+        past = cache.tensor.narrow(3, 0, end).unbind(0)
+        sources, watched = state.sources, None
+        if watch is not None:
+            watched = 0 if decoder.depth.ends_early else len(decoder.layers) - 1
+        layers = DecoderPass(decoder.layers, block, past, sources.layers, sources.padding, watched)
+        decoded = decoder.run(self.tgt_embed(tokens, block.view.q_pos), layers)
+        if watch is not None:
+            watch(decoder.wiring.fold(layers.attended()))
+        return decoded, state.after(cache, width)
+
+    def _block(self, state: DecoderState, width: int, end: int, like: Tensor) -> Block:
+        pos = self._positions(end, like.device)
+        if state.level and width == 1:
+            return Block(View(pos[-1:], pos), 1)
+        if state.level:
+            return Block(View(pos[end - width :], pos, causal), width, self._causal_mask(end, width, like))
+        index = torch.tensor(state.lengths, device=like.device)[:, None] + pos[:width]
+        mask = additive(pos <= index[..., None], like)[:, None]
+        # A short row is filled up to the width of the others, perhaps beyond the last position that the model knows:
+        # what it writes there is never attended to.
+        q_pos = index if self.tgt_limit is None else index.clamp_max(self.tgt_limit - 1)
+        return Block(View(q_pos, pos, causal), width, mask, index)
+
+    def _positions(self, count: int, device: torch.device) -> Tensor:
+        if len(self._range) < count or self._range.device != device:
+            self._range = torch.arange(2 * count, device=device)
+        return self._range[:count]
+
+    def _causal_mask(self, end: int, width: int, like: Tensor) -> Tensor:
+        """[W, end]: -inf where a key (column) stands behind its query (one of the last W positions), else 0."""
+        if end > MOST_KEPT:
+            return like.new_full((width, end), -torch.inf).triu_(1 + end - width)
+        known = self._causal
+        if len(known) < end or known.dtype != like.dtype or known.device != like.device:
+            self._causal = known = like.new_full((2 * end, 2 * end), -torch.inf).triu_(1)
+        return known[end - width : end, :end]

@@ -1,0 +1,50 @@
+"""A model that computes all positions of its output in one pass, or reads given outputs, without gradients."""
+
+from typing import TypeVar, cast
+
+from torch import Tensor, nn
+
+from qkv.inference.layout import by_columns, copied_by_columns
+from qkv.inference.stacks import FusedDecoder, FusedEncoder
+from qkv.layers.view import View
+from qkv.models.decoder import Decoder, DecoderLayer
+from qkv.models.encoder import Encoder, EncoderLayer
+from qkv.models.head import LinearHead
+from qkv.models.seq2seq import Seq2Seq
+
+Model = TypeVar("Model", bound=Seq2Seq)
+
+
+def fused(model: Model) -> Model:
+    """A copy, as the weights are now, that computes the same and faster; it cannot be trained.
+
+    For one short text, calling an operation takes as long as computing it.
+    """
+    copied = copied_by_columns(model)
+    copied.encoder, copied.decoder = WholeEncoder(copied.encoder), WholeDecoder(copied.decoder)
+    copied.head = LinearHead(nn.Parameter(by_columns(model.head.weight.detach()), requires_grad=False))
+    return copied
+
+
+class WholeEncoder(Encoder):
+    """The fast twin of an encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        layers = [cast(EncoderLayer, layer) for layer in encoder.layers]
+        super().__init__(layers, encoder.num_layers, encoder.final, encoder.depth, encoder.wiring)
+        self.fast = FusedEncoder(encoder, by_columns=True)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.fast(x, view)
+
+
+class WholeDecoder(Decoder):
+    """The fast twin of a decoder."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        layers = [cast(DecoderLayer, layer) for layer in decoder.layers]
+        super().__init__(layers, decoder.num_layers, decoder.final, decoder.depth, decoder.wiring)
+        self.fast = FusedDecoder(decoder, by_columns=True)
+
+    def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
+        return self.fast.whole(x, view, memory, cross_view)
