@@ -7,21 +7,34 @@ if TYPE_CHECKING:
     from qkv.config import load_config
     from qkv.decoding.translation import Translation
     from qkv.decoding.translator import Translator
+    from qkv.layers.attention.recording import AttentionRecord, capture_attention
     from qkv.models.folder import load_model, save_model
     from qkv.training.recipe import Recipe
     from qkv.training.trainer import Trainer
 
 _HOMES = {
+    "AttentionRecord": "qkv.layers.attention.recording",
     "Recipe": "qkv.training.recipe",
     "Trainer": "qkv.training.trainer",
     "Translation": "qkv.decoding.translation",
     "Translator": "qkv.decoding.translator",
+    "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
     "load_model": "qkv.models.folder",
     "save_model": "qkv.models.folder",
 }
 
-__all__ = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
+__all__ = [
+    "AttentionRecord",
+    "Recipe",
+    "Trainer",
+    "Translation",
+    "Translator",
+    "capture_attention",
+    "load_config",
+    "load_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -39,6 +39,9 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -
     model = config.decoder.build(parts)
     if config.draft is not None:
         model.draft_head = config.draft.build(config.d_model, config.num_heads, config.d_ff, config.dropout)
+    for name, module in model.named_modules():
+        if isinstance(module, Attention):
+            module.attention_name = name
     return model
 
 

@@ -15,7 +15,17 @@ from qkv.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted([*(ROOT / "qkv" / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
-NAMES = ["Recipe", "Trainer", "Translation", "Translator", "load_config", "load_model", "save_model"]
+NAMES = [
+    "AttentionRecord",
+    "Recipe",
+    "Trainer",
+    "Translation",
+    "Translator",
+    "capture_attention",
+    "load_config",
+    "load_model",
+    "save_model",
+]
 VERBS = {
     "attach": ["model", "drafter", "--out"],
     "average": ["run", "--out", "--last", "--best"],

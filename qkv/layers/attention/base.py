@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import merge_heads, split_heads
+from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
 
@@ -124,6 +125,8 @@ class Attention(nn.Module):
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"num_heads ({num_heads}) must divide d_model ({d_model})")
+        self.attention_name = ""
+        """Its name in the model; `capture_attention` records by it."""
         self.num_heads = num_heads
         self.kv_heads = kv_heads or num_heads
         if num_heads % self.kv_heads:
@@ -145,8 +148,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v]."""
-        dropout = self.dropout if self.training else 0.0
-        return self.output(merge_heads(self.mix(*self.heads(x, view), view, dropout)))
+        return self._read(*self.heads(x, view), view)
 
     def heads(self, x: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries [B, H, n, E], rotated keys and values [B, KV heads, n, E] of one sequence [B, n, D]."""
@@ -160,8 +162,12 @@ class Attention(nn.Module):
 
     def attend(self, x: Tensor, key_value: KeyValue, view: View) -> Tensor:
         """Attention of `x` to projected keys and values."""
-        dropout = self.dropout if self.training else 0.0
-        return self.output(merge_heads(self.mix(self._queries(self.query(x), view), *key_value, view, dropout)))
+        return self._read(self._queries(self.query(x), view), *key_value, view)
+
+    def _read(self, q: Tensor, k: Tensor, v: Tensor, view: View) -> Tensor:
+        context = self.mix(q, k, v, view, self.dropout if self.training else 0.0)
+        report(self, lambda: self.weights(q, k, view))
+        return self.output(merge_heads(context))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
         """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""

@@ -8,9 +8,11 @@ from pydantic import PositiveInt, field_validator
 from torch import Tensor, nn
 
 from qkv.errors import QkvError
-from qkv.functional.attention import merge_heads, split_heads
+from qkv.functional.attention import attention_weights, merge_heads, split_heads
+from qkv.functional.masks import build_mask
 from qkv.kernels.window import Everywhere, Reach
 from qkv.layers.attention.base import Block, ForInference, attentions
+from qkv.layers.attention.recording import report
 from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
 from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
@@ -129,7 +131,22 @@ class LongformerAttention(TruncatedAttention):
             shown = Shown(keys, chosen.of_rows(told))
             context = windowed_attention(self.positions, heads, self.reach, near, told, dropout, shown)
             context = chosen.put(context, self._see_everything(x, chosen, view, told, dropout))
+        report(self, lambda: self._all_weights(x, heads, chosen, view, told))
         return self.output(merge_heads(context))
+
+    def _all_weights(self, x: Tensor, heads: Heads, chosen: "_Chosen", view: View, told: Tensor) -> Tensor:
+        """[B, H, n, n] by the definition: a window and the global tokens, or everything for these themselves."""
+        keep = torch.ones_like(chosen.mask) if view.keep is None else view.keep
+        window = build_mask(self.predicate, view.q_pos, view.k_pos)
+        assert window is not None
+        near = (window | chosen.mask[:, None, None]) & keep[:, None, None]
+        weights = attention_weights(heads.q, heads.k, near, self.positions.bias(heads.q, told, told))
+        q, k = (
+            self.positions.rotate(split_heads(linear(x), self.num_heads), told)
+            for linear in (self.query_global, self.key_global)
+        )
+        everything = attention_weights(q, k, keep[:, None, None], self.positions.bias(q, told, told))
+        return everything.where(chosen.mask[:, None, :, None], weights)
 
     def is_global(self, view: View, batch: int) -> Tensor:
         """[B, n], True = a real token that sees everything and is seen by everything."""

@@ -7,12 +7,13 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from qkv.errors import QkvError
-from qkv.functional.attention import merge_heads, split_heads
-from qkv.functional.lsh import bucket_counts, hash_sizes, shared_keys
-from qkv.functional.masks import causal
+from qkv.functional.attention import masked_softmax, merge_heads, split_heads
+from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_scores, shared_keys
+from qkv.functional.masks import build_mask, causal
 from qkv.kernels.lsh import lsh_attention
 from qkv.kernels.lsh_order import assign_buckets
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, attentions
+from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
 
@@ -116,10 +117,16 @@ class LshAttention(Attention):
         buckets = self.hash(q.detach(), view.keep, training)
         dropout = self.dropout if training else 0.0
         is_causal = view.predicate is causal
-        context = lsh_attention(
-            q, shared_keys(q), v, buckets, self.chunk, self.same_bucket, is_causal, view.keep, dropout
-        )
+        keys = shared_keys(q)
+        context = lsh_attention(q, keys, v, buckets, self.chunk, self.same_bucket, is_causal, view.keep, dropout)
+        report(self, lambda: self._found_weights(q, keys, buckets, view))
         return self.output(merge_heads(context))
+
+    def _found_weights(self, q: Tensor, k: Tensor, buckets: Tensor, view: View) -> Tensor:
+        """[B, H, n, n] by the definition: a softmax over all that any round has found."""
+        found = found_pairs(buckets, self.chunk, self.same_bucket, view.keep).any(dim=0)
+        allowed = build_mask(view.predicate, view.q_pos, view.k_pos)
+        return masked_softmax(lsh_scores(q, k), found if allowed is None else found & allowed)
 
     def hash(self, q: Tensor, keep: Tensor | None, training: bool) -> Tensor:
         """The buckets [R, B, H, n] of queries [B, H, n, E]; how many there are depends on a sentence's own length."""

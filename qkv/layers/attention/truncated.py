@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
+from qkv.functional.attention import attention_weights
 from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
 from qkv.kernels.window import Reach
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
@@ -58,9 +59,15 @@ class TruncatedAttention(Attention):
             heads, reach = Heads(q, k, v), self.reach_in(view)
             return windowed_attention(self.positions, heads, reach, view.keep, view.k_told, dropout)
         # A few queries over a longer past, or another pattern beside the window.
+        return attention_with_positions(self.positions, q, k, v, self.mask(view), view.q_told, view.k_told, dropout)
+
+    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
+        return attention_weights(q, k, self.mask(view), self.positions.bias(q, view.q_told, view.k_told))
+
+    def mask(self, view: View) -> Tensor | None:
+        """[B|1, 1, Q, K], True = in the window, and may be attended to in this view."""
         seen = self.predicate if view.predicate is None else both(self.predicate, view.predicate)
-        mask = build_mask(seen, view.q_pos, view.k_pos, view.keep)
-        return attention_with_positions(self.positions, q, k, v, mask, view.q_told, view.k_told, dropout)
+        return build_mask(seen, view.q_pos, view.k_pos, view.keep)
 
     @property
     def predicate(self) -> Predicate:
