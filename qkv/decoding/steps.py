@@ -69,7 +69,7 @@ class StepFunction(Protocol):
 
 
 def force_by_steps(steps: StepFunction, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, Any]:
-    """The definition of `force`, and what is left where a model has no wide passes."""
+    """The definition of `force`."""
     scores, weights = [], []
     for read, said in zip(tokens[:, :-1].unbind(1), tokens[:, 1:].unbind(1), strict=True):
         output, state = steps.step(read.repeat_interleave(beams), state)
