@@ -197,7 +197,7 @@ def test_input_that_is_no_text(model: Path, scratch: Path, forks: Forks) -> None
     pipe = os.open(scratch / "pipe", os.O_RDWR)
     sentence = refused(forks.qkv("translate", model, *GREEDY, "--input", scratch / "pipe"), 1)
     os.close(pipe)
-    assert sentence == f"{scratch / 'pipe'}: is not a regular file; give a file, or use standard input"
+    assert sentence.startswith(f"{scratch / 'pipe'}: cannot be read (it is a pipe; ")
 
 
 def seal_again(folder: Path) -> None:
