@@ -42,11 +42,16 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema, from_json
 
 from qkv.errors import ArgumentError, ConfigError
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    # pydantic has no public name for it.
+    ModelMetaclass = type(BaseModel)
 
 WRONG_SCALAR = "wrong_scalar"
 LARGEST_INT = 2**31 - 1
