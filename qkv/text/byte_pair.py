@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, with_config
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
+from typing_extensions import TypedDict
 
 from qkv.errors import CorruptFolder, DataError
+from qkv.reading import Count, parse_record
 from qkv.text.normalize import NormalizeConfig, normalize
 from qkv.text.reservoir import reservoir
 from qkv.text.segmentation import MergeSampler
@@ -57,6 +59,7 @@ class BytePairConfig(TokenizerConfig):
         check_settings(folder, KIND, self.normalize)
         path = folder / MODEL
         content = read_file(path)
+        _check_ids(parse_record(content, _SavedTokenizer, path, "a tokenizer of qkv"), path)
         try:
             return BytePairTokenizer(Library.from_str(content.decode()), self.normalize, self.dropout)
         # The library raises a bare Exception for a bad file.
@@ -128,6 +131,31 @@ class BytePairTokenizer:
 def _spaced(text: str) -> str:
     """The first word gets the space that the others have, so that it is the same piece anywhere."""
     return " " + text if text else text
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _AddedToken(TypedDict):
+    id: Count
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _SavedModel(TypedDict):
+    vocab: dict[str, Count]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _SavedTokenizer(TypedDict):
+    """What is looked at before the library reads its own file."""
+
+    added_tokens: list[_AddedToken]
+    model: _SavedModel
+
+
+def _check_ids(saved: _SavedTokenizer, path: Path) -> None:
+    """The library counts up to the largest id, however large that is."""
+    ids = saved["model"]["vocab"].values()
+    if sorted(ids) != list(range(len(ids))) or any(token["id"] >= len(ids) for token in saved["added_tokens"]):
+        raise CorruptFolder(f"{path}: is not a tokenizer of qkv (an id is missing); use another copy of the folder")
 
 
 def _check(ids: dict[str, int], merges: list[tuple[str, str]]) -> None:

@@ -159,3 +159,14 @@ def test_a_file_whose_merges_make_a_control_id_is_refused(tmp_path: Path) -> Non
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(CorruptFolder, match="special token out of text"):
         config.load(tmp_path)
+
+
+def test_an_id_beyond_the_vocabulary_is_refused_before_the_library_counts_up_to_it(tmp_path: Path) -> None:
+    config = BytePairConfig(vocab_size=400)
+    config.train(TEXTS).save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    saved["model"]["vocab"][sorted(saved["model"]["vocab"])[-1]] = 2**31
+    path.write_text(json.dumps(saved), encoding="utf-8")
+    with pytest.raises(CorruptFolder, match="an id is missing"):
+        config.load(tmp_path)
