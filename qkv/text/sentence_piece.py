@@ -88,6 +88,7 @@ class SentencePieceTokenizer:
         self._scores: list[float] = self._processor.get_score(every)
         if tuple(self._pieces[: len(NAMES)]) != NAMES:
             raise ValueError(f"its first ids must be {' '.join(NAMES)}")
+        self._processor.decode([SPECIAL.unk])  # the text of the unknown is stored apart, and may be no UTF-8
         self._normalization = normalization
         self._model = model
         ordinary = [i for i in every[len(NAMES) :] if not self._processor.is_byte(i)]
