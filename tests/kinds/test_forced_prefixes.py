@@ -21,8 +21,7 @@ from tests.kinds.test_cached_steps import sources
 from tests.support.small import VOCAB, random_ids, small_model
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("attention", [False, True], ids=["plain", "attention"])
+@pytest.mark.parametrize(("kind", "attention"), [({}, False), *((kind, True) for kind in KINDS)], ids=str)
 def test_wide_passes_equal_steps(kind: dict[str, Any], attention: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of the given tokens, and of those that follow them in every row."""
     monkeypatch.setattr("qkv.decoding.steps.PIECE", 16)
