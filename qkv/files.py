@@ -132,15 +132,20 @@ def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
 
 
 def _is_replaceable(folder: Path) -> bool:
-    """An empty folder, or one with a manifest of ours, damaged perhaps."""
+    """An empty folder, or one with a manifest of ours, damaged perhaps. What cannot be read is not ours to replace."""
     if not folder.is_dir():
         return False
     try:
-        return "seal" in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        content = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
         return not any(folder.iterdir())
-    except (OSError, ValueError, TypeError):
-        return True
+    except OSError:
+        return False
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError):
+        return b'"seal"' in content
+    return isinstance(manifest, dict) and "seal" in manifest
 
 
 def seal(folder: Path, about: dict[str, Any]) -> None:

@@ -97,7 +97,10 @@ def test_what_others_put_into_a_folder_is_kept(tmp_path: Path) -> None:
     assert verify_folder(tmp_path / "model")["files"].keys() == {"file"}
 
 
-@pytest.mark.parametrize("content", [None, "[1]", '{"name": "a web application"}'])
+FOREIGN = [None, "[1]", "5", '["seal"]', '{"name": "a web application"}', "not json", "", '{"name": "x"} // a comment']
+
+
+@pytest.mark.parametrize("content", FOREIGN)
 def test_a_folder_of_somebody_else_is_not_replaced(content: str | None, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "thesis").write_text("mine")
@@ -109,6 +112,22 @@ def test_a_folder_of_somebody_else_is_not_replaced(content: str | None, tmp_path
             made(path, "new")
     assert (tmp_path / "project" / "thesis").read_text() == (tmp_path / "file").read_text() == "mine"
     assert names(tmp_path) == ["file", "project"]
+
+
+def test_a_folder_whose_manifest_cannot_be_read_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "project" / "manifest.json").mkdir(parents=True)
+    with pytest.raises(UsageError, match="was not made by qkv; choose another folder"):
+        made(tmp_path / "project", "new")
+    assert (tmp_path / "project" / "manifest.json").is_dir()
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"}"])
+def test_a_folder_of_ours_with_a_damaged_manifest_is_replaced(damage: bytes, tmp_path: Path) -> None:
+    made(tmp_path / "model", "old")
+    manifest = tmp_path / "model" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + damage)
+    made(tmp_path / "model", "new")
+    assert verify_folder(tmp_path / "model")["content"] == "new"
 
 
 def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path: Path) -> None:
