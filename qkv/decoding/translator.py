@@ -92,11 +92,13 @@ class Translator:
         require_draft(draft)
         self.models = ModelSet(model)
         self.workers = bounded_workers(given.workers, "workers")
-        self.engines = Engines(self.models, engine, self.workers, max_src_tokens, self._drafter, self._rescorer)
+        self.engines = Engines(
+            self.models, given.engine, self.workers, given.max_src_tokens, self._drafter, self._rescorer
+        )
         self._draft = draft
-        if engine in FAST:
+        if given.engine in FAST:
             if draft not in ("auto", "none", None):
-                raise UsageError(f"the engine {engine} takes no drafts; use the engine torch")
+                raise UsageError(f"the engine {given.engine} takes no drafts; use the engine torch")
             self._draft = None
         self._search = given.search
         self.batch_tokens = given.batch_tokens
@@ -114,7 +116,8 @@ class Translator:
     def with_search(self, search: SearchConfig) -> "Translator":
         """Another one for this search, which shares the models and engines of this one."""
         other = copy.copy(self)
-        other._search, other._decoders = search, {}
+        # An engine that was compared for one search may be worse at another.
+        other._search, other._decoders, other._compared = search, {}, set()
         for known in ("search", "reading"):
             other.__dict__.pop(known, None)
         return other
@@ -249,8 +252,8 @@ class Translator:
         """The same, once its engine was compared with torch on some of these first sources."""
         decoder = self.decoder(wishes)
         if wishes not in self._compared:
-            self._compared.add(wishes)
             engine = self.engines.compare(decoder.engine, self._example(wishes), lambda: decoder.prepare(sources).ids)
+            self._compared.add(wishes)
             if engine is not decoder.engine:
                 self._decoders.clear()
         return self.decoder(wishes)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ def spread(test: EvaluationSet, most: int | None) -> EvaluationSet:
     places = [number * len(test) // most for number in range(most)]
     sources = None if test.sources is None else [test.sources[place] for place in places]
     lines = None if test.lines is None else list(range(most))
-    return EvaluationSet(test.name, [test.references[place] for place in places], sources, lines)
+    return replace(test, references=[test.references[place] for place in places], sources=sources, lines=lines)
 
 
 def tune(

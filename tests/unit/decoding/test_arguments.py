@@ -51,6 +51,12 @@ def test_one_pair_has_one_score(translator: Translator) -> None:
     assert [found] == translator.score([(TEXT, "ba")])
 
 
+def test_the_engines_get_what_was_checked() -> None:
+    """A whole number that comes as 64.0, from JSON say, is the number 64 everywhere."""
+    engines = Translator(speaker(), max_src_tokens=64.0).engines  # type: ignore[arg-type]
+    assert (engines.max_src_tokens, type(engines.max_src_tokens)) == (64, int)
+
+
 LISTS = "must be a list of texts, not"
 
 

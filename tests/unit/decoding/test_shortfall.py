@@ -59,6 +59,28 @@ def test_what_is_equal_by_its_rule_is_not_compared(counted: list[int], search: S
     assert counted == []
 
 
+def test_each_search_is_compared(counted: list[int]) -> None:
+    """As in qkv tune: an engine that is no worse at one search may be worse at the next."""
+    translator = Translator(decided_model(), search=SEARCH)
+    translator.translate(TEXTS)
+    translator.with_search(SEARCH.model_copy(update={"size": 3})).translate(TEXTS)
+    assert counted == [COUNT, COUNT]
+
+
+def test_a_comparison_that_was_interrupted_is_made_again(counted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator(decided_model(), search=SEARCH)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(TorchEngine, "decode", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            translator.translate(TEXTS)
+    translator.translate(TEXTS)
+    assert counted == [COUNT]
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.usefixtures("impatient")
 def test_torch_is_used_where_the_fast_engine_is_worse() -> None:
     saved = decided_model()
