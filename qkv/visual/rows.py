@@ -46,7 +46,8 @@ def draw_rows(rows: Sequence[Sequence[Cell]], title: str, legend: Sequence[Entry
     inside = column_width([cell.token for row in rows for cell in row], SIZE, NARROWEST, WIDEST)
     column = inside + 2 * PADDING + GAP
     left = round(text_width(f"pass {len(rows)}", SIZE)) + 12
-    width = left + column * (1 + max(cell.place for row in rows for cell in row)) - GAP
+    places = 1 + max((cell.place for row in rows for cell in row), default=0)
+    width = left + column * places - GAP
     body = [
         drawn
         for number, row in enumerate(rows)

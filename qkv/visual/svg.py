@@ -69,7 +69,7 @@ def fitted(text: str, width: float, size: float) -> str:
 
 def column_width(labels: Sequence[str], size: float, least: int, most: int) -> int:
     """Wide enough for every label, within limits; longer labels are to be `fitted`."""
-    return min(most, max(least, *(round(text_width(label, size) + 0.5) for label in labels)))
+    return min(most, max([least, *(round(text_width(label, size) + 0.5) for label in labels)]))
 
 
 def xml_text(text: str) -> str:
