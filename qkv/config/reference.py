@@ -90,10 +90,15 @@ def _all_kinds(cls: type[Config]) -> list[Kinds[Any]]:
 
 
 def _cells(row: _Row) -> list[str]:
-    limits = [f"{sign} {getattr(item, name):g}" for item in row.field.metadata for sign, name in _sign(item)]
+    limits = [f"{sign} {_number(getattr(item, name))}" for item in row.field.metadata for sign, name in _sign(item)]
     kind = ", ".join([_type(row.field), *limits])
     cells = [f"`{row.path}`", kind, _default(row.field), row.field.description or ""]
     return [" ".join(cell.split()).replace("|", "\\|") for cell in cells]
+
+
+def _number(value: float) -> str:
+    """In full if it is whole: every digit of a limit counts."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _type(field: FieldInfo) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import Field
 from typer.testing import CliRunner
 
 from qkv.cli.app import app
@@ -42,6 +43,16 @@ def test_the_reference_has_every_key_with_type_default_and_meaning(recipe_class:
     assert page.count("## Kinds of positions") == 1
     for name in recipe_class.model_fields:
         assert f"| `{name}` |" in page
+
+
+def test_limits_are_printed_in_full() -> None:
+    class Limited(Config):
+        whole: int = Field(default=1, ge=1, le=1 << 20)
+        real: float = Field(default=1.0, gt=0.5, le=1e9)
+
+    page = reference_page(Limited, "Limited", "")
+    assert "| `whole` | a whole number, ≥ 1, ≤ 1,048,576 |" in page
+    assert "| `real` | a number, > 0.5, ≤ 1e+09 |" in page
 
 
 def test_the_schema_allows_a_bare_kind_only_where_nothing_is_required(recipe_class: type[Config]) -> None:
