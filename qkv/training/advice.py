@@ -20,8 +20,8 @@ FEW_DEV_PAIRS = 50
 """Below this, one pair is worth 2 % or more: chance chooses the best model."""
 SHARED = 0.05
 """The share of dev pairs that may be in train by accident."""
-WEIGHTS_A_TOKEN = 30
-"""More weights for each training token than this, and a model learns its data by heart, or nothing in the time."""
+PARAMETERS_A_TOKEN = 30
+"""More parameters for each training token than this, and a model learns its data by heart, or nothing in the time."""
 FEW_UPDATES = 300
 
 
@@ -119,16 +119,16 @@ def _dev_in_train(now: Situation) -> Iterator[str]:
 def _model_size(now: Situation) -> Iterator[str]:
     fit, model = fitting_sizes(now.tokens), now.recipe.model
     could_be_smaller = model.d_model > fit.d_model or model.encoder_layers + model.decoder_layers > 2 * fit.layers
-    if could_be_smaller and now.recipe.start_from is None and now.parameters > WEIGHTS_A_TOKEN * now.tokens:
+    if could_be_smaller and now.recipe.start_from is None and now.parameters > PARAMETERS_A_TOKEN * now.tokens:
         yield (
-            f"the model has {now.parameters:,} weights for {now.tokens:,} training tokens, which is too large: try "
+            f"the model has {now.parameters:,} parameters for {now.tokens:,} training tokens, which is too large: try "
             f"model.d_model={fit.d_model} model.d_ff={fit.d_ff} model.num_heads={fit.num_heads} "
             f"model.encoder_layers={fit.layers} model.decoder_layers={fit.layers}"
         )
 
 
 def _warm_up(now: Situation) -> Iterator[str]:
-    warmup = getattr(now.recipe.schedule, "warmup", 0)
+    warmup = now.recipe.schedule.warmup
     if now.updates is not None and warmup > now.updates:
         yield (
             f"the warm-up of {warmup:,} updates is longer than the run of about {now.updates:,.0f}, so the learning "

@@ -110,7 +110,7 @@ def test_a_model_too_large_for_the_data(recipe: dict[str, Any]) -> None:
     """The default model, the paper's, is far too large for 800 words."""
     recipe["model"] = {}
     sentence = the_advice_on(recipe)
-    assert "weights for 22,400 training tokens" in sentence
+    assert "parameters for 22,400 training tokens" in sentence
     keys = [word.strip(",") for word in sentence.split() if word.startswith("model.")]
     assert "model.d_model=64" in keys
     recipe["model"] = {key.removeprefix("model."): int(value) for key, value in (word.split("=") for word in keys)}
