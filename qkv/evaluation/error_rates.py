@@ -112,16 +112,13 @@ class WordErrors(EditRate):
         return text.split()
 
 
-class PhonemeErrors(EditRate):
+class PhonemeErrors(WordErrors):
     """The phoneme error rate; phonemes stand between spaces."""
 
     name: ClassVar[str] = "per"
     title: ClassVar[str] = "PER"
     about: ClassVar[str] = "phoneme error rate: edits of space-separated phonemes, per 100 of the closest pronunciation"
     unit: ClassVar[str] = "phonemes"
-
-    def units(self, text: str) -> Sequence[str]:
-        return text.split()
 
 
 class CharacterErrors(EditRate):
