@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Report
-from qkv.cli.test_data import Data, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
 
 
 def compare(
@@ -36,8 +36,8 @@ def compare(
     """
     import json
 
+    from qkv.cli.evaluation_options import choose, given_test_set, own_test, refuse_without_model
     from qkv.cli.tables import print_tables
-    from qkv.cli.test_data import choose, given_test_set, own_test, refuse_without_model
     from qkv.errors import UsageError
     from qkv.evaluation.as_json import comparison_dict
     from qkv.evaluation.compare import compare_outputs

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from qkv.cli.test_data import Data, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
 
 if TYPE_CHECKING:
     from qkv.evaluation.evaluate import Evaluation
@@ -51,7 +51,7 @@ def evaluate(
 
     Without data, a run is measured on the test and dev data that its recipe names.
     """
-    from qkv.cli.test_data import choose, given_test_set, refuse_without_model
+    from qkv.cli.evaluation_options import choose, given_test_set, refuse_without_model
     from qkv.errors import UsageError
     from qkv.evaluation.buckets import training_frequencies
     from qkv.evaluation.decoding import SystemOutputs
@@ -95,7 +95,7 @@ def evaluate(
 
 def _tests(model: Path | None, given: "EvaluationSet | None", split: str | None) -> dict[str, "EvaluationSet"]:
     """The test set that was given, without a name, or those that the run's recipe names."""
-    from qkv.cli.test_data import own_tests
+    from qkv.cli.evaluation_options import own_tests
     from qkv.errors import UsageError
 
     if given is not None:

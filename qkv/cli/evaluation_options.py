@@ -1,4 +1,4 @@
-"""What `evaluate` and `compare` measure on: the options that name test sets and metrics, and what they mean."""
+"""Options of `evaluate`, `compare`, `tune` and `score` that name test sets and metrics, and what they mean."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal

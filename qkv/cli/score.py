@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from qkv.cli.test_data import Data
+from qkv.cli.evaluation_options import Data
 from qkv.cli.translate import Invalid
 
 PAIRS_AT_ONCE = 1024

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qkv.cli.evaluate import AsJson, Engine
-from qkv.cli.test_data import Data, Language, Metrics, Pairs, References, Source
+from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source
 
 if TYPE_CHECKING:
     from qkv.evaluation.tables import Table
@@ -42,8 +42,8 @@ def tune(
     """
     import json
 
+    from qkv.cli.evaluation_options import choose, given_test_set, own_test
     from qkv.cli.tables import print_tables
-    from qkv.cli.test_data import choose, given_test_set, own_test
     from qkv.config import load_config
     from qkv.decoding.settings import translation_config
     from qkv.evaluation.tune import grid_of, overrides_of, recommend, spread, tune

@@ -55,3 +55,4 @@ def test_a_file_of_the_package_holds_one_idea(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= LONGEST
     assert lines == [] or lines[0].startswith('"""'), "a module begins with its docstring"
+    assert not path.name.startswith("test_"), "pytest would take it for tests"
