@@ -77,7 +77,7 @@ class DecoderState:
         return self.reorder(index, index)
 
     def truncate(self, lengths: Sequence[int]) -> "DecoderState":
-        """Row r forgets its positions from lengths[r] on. This state is given up: only the new one may go on."""
+        """Row r forgets its positions from lengths[r] on. This state must not be used afterwards."""
         cache = self._owned()
         cache.truncated = cache.version
         cache.version += 1
@@ -110,4 +110,4 @@ class DecoderState:
 
     def _require_intact(self) -> None:
         if self.version <= self.cache.truncated:
-            raise RuntimeError("this state was truncated: only what came of that may go on")
+            raise RuntimeError("this decoder state was truncated; continue from the state that truncate() returned")

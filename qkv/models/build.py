@@ -3,6 +3,7 @@
 from torch import nn
 
 from qkv.layers.attention import Attention, AttentionConfig
+from qkv.layers.attention.recording import name_attentions
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
@@ -39,9 +40,7 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -
     model = config.decoder.build(parts)
     if config.draft is not None:
         model.draft_head = config.draft.build(config.d_model, config.num_heads, config.d_ff, config.dropout)
-    for name, module in model.named_modules():
-        if isinstance(module, Attention):
-            module.attention_name = name
+    name_attentions(model)
     return model
 
 

@@ -13,7 +13,7 @@ from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_mode
 from qkv.models.weights import load_weights, read_weights
 from qkv.outputs import refuse_kept
 from qkv.training.checkpoint import list_checkpoints
-from qkv.training.recipe import Recipe
+from qkv.training.recipe import SavedRecipe
 from qkv.training.rotation import best_checkpoints
 from qkv.training.run_folder import RunFolder
 
@@ -26,7 +26,11 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the average")
     refuse_kept("--out", out)
-    recipe = load_config(Recipe, run.config)
+    recipe = load_config(SavedRecipe, run.config)
+    if recipe.optimizer.averages:
+        raise UsageError(
+            f"{path}: was trained by the optimizer {recipe.optimizer.kind}, which averages already; use {run.best}"
+        )
     folders = list_checkpoints(run.checkpoints)
     chosen = folders[-last:] if last else best_checkpoints(folders, recipe.validation)[:best]
     wanted = last or best

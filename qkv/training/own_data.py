@@ -9,7 +9,7 @@ from qkv.data.aligned import stored_pairs
 from qkv.data.store import PairStore
 from qkv.errors import DataError, UsageError
 from qkv.evaluation.files import EvaluationSet, read_corpus, set_of_pairs
-from qkv.training.recipe import Recipe
+from qkv.training.recipe import Recipe, SavedRecipe
 from qkv.training.run_folder import RunFolder
 
 SPLITS = ("test", "dev")
@@ -23,7 +23,7 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     run = _run_of(model)
     if run is None:
         raise UsageError(f"{model}: is not a run, whose recipe would name test data; give the data by --data FILE")
-    recipe = load_config(Recipe, run.config)
+    recipe = load_config(SavedRecipe, run.config)
     read = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
     found = {split: replace(test, language=recipe.validation.language) for split, test in read.items()}
     if not found:
@@ -37,7 +37,7 @@ def own_files(model: Path, split: str) -> tuple[Path, ...] | None:
     run = _run_of(model)
     if run is None:
         return None
-    data = load_config(Recipe, run.config).data
+    data = load_config(SavedRecipe, run.config).data
     corpus = data.test if split == "test" else data.dev
     return () if corpus is None else tuple(data.root / path for path in corpus.files().values())
 

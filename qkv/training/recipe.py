@@ -1,7 +1,7 @@
 """A recipe: everything that decides a run, in one typed tree."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -134,6 +134,12 @@ class Recipe(ExtensibleConfig):
         return self
 
     @model_validator(mode="after")
+    def _one_average(self) -> "Recipe":
+        if self.training.ema is not None and self.optimizer.averages:
+            raise ValueError(f"optimizer {self.optimizer.kind} averages the weights already; leave out training.ema")
+        return self
+
+    @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":
         longest, limit = max(self.data.max_src_tokens, self.data.max_tgt_tokens), self.model.positions.limit
         if limit is not None and limit < longest:
@@ -159,3 +165,9 @@ class Recipe(ExtensibleConfig):
         if self.model.share_embeddings == "all" and self.text.shared is None:
             raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")
         return self
+
+
+class SavedRecipe(Recipe):
+    """The recipe in the folder of a run, which may come from somebody else: it does not choose what is imported."""
+
+    asks: ClassVar[bool] = True

@@ -79,6 +79,21 @@ def test_a_model_folder_does_not_choose_what_is_imported(tmp_path: Path) -> None
     assert (tmp_path / "sprung").exists()
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "average --last 1 --out average"])
+def test_nor_does_the_folder_of_a_run(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "trap.py").write_text("open('sprung', 'w').close()\n", encoding="utf-8")
+    recipe = plain(tmp_path, tmp_path / "run") | {"imports": ["trap"]}
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "config.yaml").write_text(write_yaml(recipe), encoding="utf-8")
+    name, *options = verb.split()
+    refused = python(
+        f"import sys\nsys.argv = ['qkv', {name!r}, 'run', *{options}]\nfrom qkv.cli import main\nmain()", tmp_path
+    )
+    assert "if you trust it, set QKV_IMPORTS=trap" in refused.stderr
+    assert refused.returncode == 2
+    assert not (tmp_path / "sprung").exists()
+
+
 def test_an_imported_module_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRUSTED, "")
     monkeypatch.setattr(sys, "path", [*sys.path])

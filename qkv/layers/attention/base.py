@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import merge_heads, split_heads
-from qkv.layers.attention.recording import report
+from qkv.layers.attention.recording import NOWHERE, report
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
 
@@ -125,8 +125,8 @@ class Attention(nn.Module):
         super().__init__()
         if d_model % num_heads:
             raise ValueError(f"num_heads ({num_heads}) must divide d_model ({d_model})")
-        self.attention_name = ""
-        """Its name in the model; `capture_attention` records by it."""
+        self.attention_id = NOWHERE
+        """Its place in the model; `capture_attention` records by it."""
         self.num_heads = num_heads
         self.kv_heads = kv_heads or num_heads
         if num_heads % self.kv_heads:
@@ -166,7 +166,7 @@ class Attention(nn.Module):
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, view: View) -> Tensor:
         context = self.mix(q, k, v, view, self.dropout if self.training else 0.0)
-        report(self, lambda: self.weights(q, k, view))
+        report(self.attention_id, lambda: self.weights(q, k, view))
         return self.output(merge_heads(context))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:

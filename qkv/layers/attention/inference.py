@@ -46,7 +46,7 @@ class InferenceAttention:
         queries, key_value = self._rotated(projected.transpose(1, 2), block.view).split(self.sizes, 1)
         keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
         context = self.context(queries, keys, values, block)
-        report(self.module, lambda: self.module.weights(queries, keys, block.view))
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.view))
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
     def _rotated(self, heads: Tensor, view: View) -> Tensor:
@@ -71,7 +71,7 @@ class InferenceAttention:
     def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
         keys, values = key_value.chunk(2, 1)
         queries = self._queries(x, len(key_value))
-        report(self.module, lambda: self.module.weights(queries, keys, _source_view(keys, padding)))
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, _source_view(keys, padding)))
         if self.group == 1:
             context = F.scaled_dot_product_attention(queries, keys, values, padding)
             return self.output(context.transpose(1, 2).reshape(x.shape))
@@ -98,7 +98,7 @@ class DefinedInference(InferenceAttention):
         keys, values = key_value.chunk(2, 1)
         queries, view = self._queries(x, len(keys)), _source_view(keys, padding)
         context = self.module.mix(queries, keys, values, view)
-        report(self.module, lambda: self.module.weights(queries, keys, view))
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, view))
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
     def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:

@@ -131,7 +131,7 @@ class LongformerAttention(TruncatedAttention):
             shown = Shown(keys, chosen.of_rows(told))
             context = windowed_attention(self.positions, heads, self.reach, near, told, dropout, shown)
             context = chosen.put(context, self._see_everything(x, chosen, view, told, dropout))
-        report(self, lambda: self._all_weights(x, heads, chosen, view, told))
+        report(self.attention_id, lambda: self._all_weights(x, heads, chosen, view, told))
         return self.output(merge_heads(context))
 
     def _all_weights(self, x: Tensor, heads: Heads, chosen: "_Chosen", view: View, told: Tensor) -> Tensor:

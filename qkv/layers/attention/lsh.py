@@ -119,7 +119,7 @@ class LshAttention(Attention):
         is_causal = view.predicate is causal
         keys = shared_keys(q)
         context = lsh_attention(q, keys, v, buckets, self.chunk, self.same_bucket, is_causal, view.keep, dropout)
-        report(self, lambda: self._found_weights(q, keys, buckets, view))
+        report(self.attention_id, lambda: self._found_weights(q, keys, buckets, view))
         return self.output(merge_heads(context))
 
     def _found_weights(self, q: Tensor, k: Tensor, buckets: Tensor, view: View) -> Tensor:

@@ -1,33 +1,63 @@
 """Attention weights for people to look at: `with capture_attention(model) as record: ...`.
 
 Every kind of attention reports here, in training, in a parallel pass and in cached decoding. Nothing is computed, and
-nothing costs time, unless somebody records.
+nothing costs time, unless somebody records. A search that only needs the mean over the heads of the last layer asks
+`TransformerInference.extend` for it instead, which leaves the other layers as fast as they are.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.errors import UsageError
+
+
+class AttentionId(NamedTuple):
+    """Which attention of which model; copies of the model for inference have the same."""
+
+    model: int
+    name: str
+    """Within the model, such as `decoder.layers.0.cross_attention`."""
+
+
+NOWHERE = AttentionId(0, "")
+_models = count(1)
+
+
+def name_attentions(model: nn.Module) -> None:
+    """Tell the attentions of a new model which ones they are."""
+    number = next(_models)
+    for name, module in model.named_modules():
+        if hasattr(module, "attention_id"):
+            module.attention_id = AttentionId(number, name)
+
 
 class AttentionRecord:
     """Weights by the name of the attention, such as `decoder.layers.0.cross_attention`.
 
-    Each pass through an attention adds one tensor [B, H, Q, K]; a layer that stands at several depths adds several.
+    Each pass through an attention adds one tensor [B, H, Q, K] to `passes[name]`; a layer that stands at several depths
+    adds several.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, models: set[int]) -> None:
         self.passes: dict[str, list[Tensor]] = {}
+        self._models = models
 
     def __getitem__(self, name: str) -> Tensor:
         """All passes of one attention, one after the other along the queries: [B, H, Q, K].
 
-        In cached decoding the number of keys grows; those that a step did not know yet have weight 0.
+        In cached decoding the number of keys grows; those that a step did not know yet have weight 0. The passes must
+        be of the same sentences with one hypothesis each; others are in `passes`.
         """
         passes = self.passes[name]
+        if len({len(weights) for weights in passes}) > 1:
+            raise UsageError(f"the passes of {name} have different numbers of rows; take them from passes[{name!r}]")
         most = max(weights.shape[-1] for weights in passes)
         return torch.cat([F.pad(weights, (0, most - weights.shape[-1])) for weights in passes], dim=2)
 
@@ -37,8 +67,11 @@ class AttentionRecord:
     def __len__(self) -> int:
         return len(self.passes)
 
-    def add(self, name: str, weights: Tensor) -> None:
-        self.passes.setdefault(name, []).append(weights)
+    def add(self, attention: AttentionId, weights: Callable[[], Tensor]) -> None:
+        """`weights` are computed only if this is an attention of the model that is recorded."""
+        if attention.model in self._models:
+            with torch.no_grad():
+                self.passes.setdefault(attention.name, []).append(weights().detach())
 
 
 _record: ContextVar[AttentionRecord | None] = ContextVar("attention record", default=None)
@@ -56,10 +89,9 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
             model(src, src_keep, tgt_in)
         record["encoder.layers.0.attention"]  # [B, H, S, S]
     """
-    for name, module in model.named_modules():
-        if hasattr(module, "attention_name"):
-            module.attention_name = name
-    record = AttentionRecord()
+    if NOWHERE in _attentions(model):
+        name_attentions(model)
+    record = AttentionRecord({attention.model for attention in _attentions(model)})
     token = _record.set(record)
     try:
         yield record
@@ -67,9 +99,13 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
         _record.reset(token)
 
 
-def report(module: nn.Module, weights: Callable[[], Tensor]) -> None:
+def _attentions(model: nn.Module) -> list[AttentionId]:
+    known = (getattr(module, "attention_id", None) for module in model.modules())
+    return [each for each in known if isinstance(each, AttentionId)]
+
+
+def report(attention: AttentionId, weights: Callable[[], Tensor]) -> None:
     """Called by every attention after each pass; `weights` computes [B, H, Q, K] if somebody wants them."""
     record = _record.get()
     if record is not None:
-        with torch.no_grad():
-            record.add(str(module.attention_name), weights().detach())
+        record.add(attention, weights)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -32,6 +32,9 @@ class Optimizer(Protocol):
 
 class OptimizerConfig(Config):
     """How weights follow gradients."""
+
+    averages: ClassVar[bool] = False
+    """Whether the model is validated and saved by an average of its weights that the optimiser holds."""
 
     kind: str
     weight_decay: float = Field(default=0.0, ge=0)

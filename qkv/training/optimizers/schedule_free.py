@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,6 +17,8 @@ class ScheduleFreeConfig(OptimizerConfig):
 
     The model is good at every moment of the run, so that it need not be known beforehand how long it will be.
     """
+
+    averages: ClassVar[bool] = True
 
     kind: Literal["schedule_free"] = "schedule_free"
     beta1: float = Field(default=0.9, gt=0, lt=1)

@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from qkv.config.load import validate
+from qkv.errors import UsageError
 from qkv.functional.orthogonal import newton_schulz
 from qkv.models.build import build_model
 from qkv.models.config import ModelConfig
+from qkv.training.average import average_run
 from qkv.training.optimizers import (
     AdamW,
     AdamWConfig,
@@ -20,7 +22,9 @@ from qkv.training.optimizers import (
     optimizers,
 )
 from qkv.training.optimizers.muon import hidden_matrices
+from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
+from qkv.training.trainer import Trainer
 from tests.support.tiny import plain, write_data
 
 
@@ -176,3 +180,14 @@ def test_an_optimizer_without_kind_is_adamw(tmp_path: Path) -> None:
     assert validate(Recipe, recipe, "recipe").optimizer == AdamWConfig(beta2=0.9)
     recipe["optimizer"] = "muon"
     assert validate(Recipe, recipe, "recipe").optimizer == MuonConfig()
+
+
+def test_there_is_one_average_of_the_weights(tmp_path: Path) -> None:
+    recipe = plain(write_data(tmp_path / "data"), tmp_path / "run") | {"optimizer": "schedule_free"}
+    recipe["training"] |= {"ema": 0.9}
+    with pytest.raises(UsageError, match=r"averages the weights already; leave out training\.ema"):
+        validate(Recipe, recipe, "recipe")
+    del recipe["training"]["ema"]
+    Trainer(validate(Recipe, recipe | {"schedule": "constant"}, "recipe"), SilentReporter()).train()
+    with pytest.raises(UsageError, match="schedule_free, which averages already"):
+        average_run(tmp_path / "run", tmp_path / "average", last=1)
