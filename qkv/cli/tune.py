@@ -46,11 +46,12 @@ def tune(
     from qkv.cli.tables import print_tables
     from qkv.config import load_config
     from qkv.decoding.settings import translation_config
-    from qkv.evaluation.tune import grid_of, overrides_of, recommend, spread, tune
+    from qkv.evaluation.tune import grid_of, overrides_of, spread, tune
     from qkv.models.folder import CONFIG, SavedConfig
     from qkv.models.locate import locate_model
     from qkv.progress import default_reporter
     from qkv.training.lock import require_free
+    from qkv.training.recommend import recommend
 
     folder = locate_model(model)
     if not dry_run:
@@ -71,7 +72,7 @@ def tune(
         print_tables([_table(found, len(test))])
     if len(test) < FEW:
         typer.echo(f"only {len(test):,} sources: small differences are chance; give more to choose by", err=True)
-    best = " ".join(overrides_of(fixed | found.best.settings))
+    best = " ".join(overrides_of(found.best_search))
     if dry_run:
         typer.echo(f"best: {best}; nothing was stored", err=True)
         return

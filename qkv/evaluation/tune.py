@@ -4,22 +4,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from qkv.config import apply_overrides, dump_config, load_config
+from qkv.config import apply_overrides
 from qkv.decoding.output import plain
 from qkv.decoding.search import SearchConfig
 from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import search_problem
-from qkv.errors import QkvError, UsageError
+from qkv.errors import UsageError
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metric import Metric
-from qkv.files import read_manifest
 from qkv.models.decoders.base import DecoderConfig
-from qkv.models.folder import CONFIG, SavedConfig
-from qkv.models.rewrite import changed_copy
 from qkv.progress import Counting
 
 Settings = dict[str, str]
@@ -83,9 +79,16 @@ class Tuning:
         }
 
     @property
+    def best_search(self) -> Settings:
+        """The settings of the best one that belong to the search; others, such as batch_tokens, are not stored."""
+        settings = self.fixed | self.best.settings
+        return {key: value for key, value in settings.items() if key.startswith("search.")}
+
+    @property
     def recommended(self) -> dict[str, Any]:
-        """The settings of the best one, as they are stored with a model."""
-        return _search_keys(self.fixed | self.best.settings)
+        """The same, as they are stored with a model."""
+        keys: dict[str, Any] = apply_overrides({}, overrides_of(self.best_search))["search"]
+        return keys
 
 
 def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[Settings, list[Settings]]:
@@ -173,20 +176,3 @@ def _search(settings: Settings, decoder: DecoderConfig) -> SearchConfig:
 
 def overrides_of(settings: Settings) -> list[str]:
     return [f"{key}={value}" for key, value in settings.items()]
-
-
-def _search_keys(settings: Settings) -> dict[str, Any]:
-    keys: dict[str, Any] = apply_overrides({}, overrides_of(settings))["search"]
-    return keys
-
-
-def recommend(folder: Path, search: Mapping[str, Any], seal: str) -> None:
-    """Store the settings with the model in `folder`, which is whole at every moment.
-
-    `seal` is that of the model for which they were chosen: one that has taken its place meanwhile is left alone.
-    """
-    if read_manifest(folder)["seal"] != seal:
-        raise QkvError(f"{folder}: the model was replaced while it was tuned; nothing was stored, tune it again")
-    config = load_config(SavedConfig, folder / CONFIG).model_copy(update={"search": dict(search)})
-    with changed_copy(folder, folder) as copy:
-        (copy / CONFIG).write_text(dump_config(config), encoding="utf-8")

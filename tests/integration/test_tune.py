@@ -13,10 +13,10 @@ from qkv.decoding.refine import RefineConfig
 from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import usual_search
-from qkv.errors import QkvError
-from qkv.evaluation.tune import recommend
+from qkv.errors import QkvError, UsageError
 from qkv.files import read_manifest, verify_folder
 from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
+from qkv.training.recommend import recommend
 from qkv.training.run_folder import RunFolder
 from tests.support.commands import quiet, refused
 from tests.support.exported import decided_model
@@ -162,3 +162,17 @@ def test_a_model_that_was_replaced_meanwhile_is_left_alone(run: Path) -> None:
 def test_a_run_in_training_is_not_changed(run: Path, forks: Forks) -> None:
     with RunFolder(run).locked():
         assert "is being trained by process" in refused(forks.qkv("tune", run, "search.size=2,3"), 2)
+
+
+def test_a_training_that_began_meanwhile_is_not_disturbed(run: Path) -> None:
+    """It could save a better model between the look at the old one and the swap."""
+    before = settings_of(run / "best")
+    with RunFolder(run).locked(), pytest.raises(UsageError, match="is being trained by process"):
+        store(run, {"kind": "beam", "size": 3})
+    assert settings_of(run / "best") == before
+
+
+def test_only_what_is_stored_is_named(run: Path, scratch: Path, forks: Forks) -> None:
+    settings = ("search.size=2,3", "batch_tokens=512", "--metrics", "exact", "--tsv", write_pairs(scratch))
+    ended = forks.qkv("tune", run, *settings)
+    assert f"{run / 'best'}: uses search.kind=beam search.size=2 from now on" in ended.stderr

@@ -1,5 +1,7 @@
 """The run folder: its lock, its log, its events, and which folder may be used for what."""
 
+import errno
+import fcntl
 import json
 import os
 import struct
@@ -108,6 +110,17 @@ def test_second_process_is_refused(finished: Path, scratch: Path) -> None:
         assert time.monotonic() - before < 1
     with run.locked():
         pass
+
+
+def test_a_file_system_without_locks_does_not_stop_a_run(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else trains there, as far as anybody can tell; what went wrong is said."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.warns(UserWarning, match=r"cannot be locked \(No locks available\)"), RunFolder(scratch).locked():
+        assert (scratch / "run.lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_second_command_is_refused(data: Path, scratch: Path, forks: Forks) -> None:
