@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
-from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
+from qkv.data.lines import MAX_LINE, Policy, ReadCounts, byte_lines, decode
 from qkv.data.readers.base import corpora
 from qkv.data.readers.table import Column, Row, TableCorpus
 from qkv.errors import DataError
@@ -50,6 +50,8 @@ class CsvCorpus(TableCorpus):
 
     def rows(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[Row]:
         skipped: list[int] = []
+        # A setting of the process; its default of 131,072 characters is less than a line may have.
+        csv.field_size_limit(MAX_LINE)
         reader = csv.reader(_lines(path, invalid, counts, skipped), delimiter=self.delimiter, strict=True)
         line = 1
         try:
@@ -58,10 +60,18 @@ class CsvCorpus(TableCorpus):
                 skipped.clear()
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise DataError(
-                f"{path}:{line}: is not valid CSV from this line on ({error}); put a field that holds quotes into "
-                "quotes and write each of them twice, or use kind tsv, which knows no quotes"
-            ) from error
+            raise DataError(f"{path}:{line}: {_complaint(error)}") from error
+
+
+def _complaint(error: csv.Error) -> str:
+    if "field limit" in str(error):
+        return (
+            f"has a field of more than {MAX_LINE:,} characters that begins in this row; is its closing quote missing?"
+        )
+    return (
+        f"is not valid CSV from this line on ({error}); put a field that holds quotes into quotes and write each of "
+        "them twice, or use kind tsv, which knows no quotes"
+    )
 
 
 def _lines(path: Path, invalid: Policy, counts: ReadCounts, skipped: list[int]) -> Iterator[str]:

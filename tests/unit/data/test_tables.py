@@ -33,6 +33,15 @@ class TestCsv:
         corpus = csv_corpus(tmp_path, content)
         assert read(corpus, tmp_path) == [('say "no"', "a, b", 2), ("x", "two\nlines", 3), ("y", "last", 5)]
 
+    def test_a_field_is_limited_only_as_a_line_is(self, tmp_path: Path) -> None:
+        corpus = csv_corpus(tmp_path, f"src,tgt\n{'x' * 200_000},b\n")
+        assert read(corpus, tmp_path) == [("x" * 200_000, "b", 2)]
+        unclosed = csv_corpus(tmp_path, 'src,tgt\na,b\nc,"d\n' + f"{'x' * 999_999}\n" * 17)
+        with pytest.raises(
+            DataError, match=r"a\.csv:3: has a field of more than 16,777,216 characters .* closing quote"
+        ):
+            read(unclosed, tmp_path)
+
     @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
     def test_another_delimiter(self, tmp_path: Path, delimiter: str) -> None:
         corpus = csv_corpus(tmp_path, f"src{delimiter}tgt\na, b{delimiter}c\n", delimiter=delimiter)
