@@ -1,6 +1,5 @@
 """Which of a person's files are train, dev and test, and what is in them: the `data` group of a new recipe."""
 
-import csv
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -9,17 +8,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from qkv.data.lines import byte_lines
+from qkv.data.lines import ReadCounts
+from qkv.data.readers import CsvCorpus, TsvCorpus
+from qkv.data.readers.base import decoded_lines
 from qkv.data.readers.header import NAMES, looks_like_header
+from qkv.data.readers.named import kind_by_name, uncompressed_name
+from qkv.data.readers.table import TableCorpus
 from qkv.errors import DataError, UsageError
 
-TABLES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-COMPRESSED = {".gz", ".zst"}
 PARTS = {"dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 TRAIN = re.compile(r"(?<![A-Za-z])train(?![A-Za-z])")
 SOURCES = ("src", "source", "input", "question", "command", "commands", "word", "english", "en")
 TARGETS = ("tgt", "target", "output", "answer", "actions", "action", "pronunciation", "translation")
 LOOKED_AT = 100
+"""Rows of a table by which its columns are judged."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def _of_texts(src: Path, tgt: Path) -> Found:
         raise UsageError(f"{src} and {tgt}: put both files into one folder")
     parts = {}
     for part in PARTS:
-        for both in zip(_siblings(src, part), _siblings(tgt, part), strict=True):
+        # Only a file that is named train has siblings: there may be none for one of the sides.
+        for both in zip(_siblings(src, part), _siblings(tgt, part), strict=False):
             if all(path.is_file() for path in both):
                 parts[part] = {"kind": "text", "src": both[0].name, "tgt": both[1].name}
     name = TRAIN.sub("", _stem(src)).strip("._- ") or root.resolve().name
@@ -72,7 +75,7 @@ def _of_texts(src: Path, tgt: Path) -> Found:
 def _of_folder(folder: Path) -> Found:
     """The file that is named train, or the only table; or the two text files that are named train."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    tables = [path for path in files if _suffix(path) in TABLES]
+    tables = [path for path in files if kind_by_name(path) is not None]
     named = [path for path in files if TRAIN.search(path.name)]
     chosen = [path for path in tables if path in named] or ([] if named else tables)
     if len(chosen) == 1:
@@ -101,8 +104,7 @@ def _stem(path: Path) -> str:
 
 def _suffix(path: Path) -> str:
     """`.tsv` of `train.tsv.gz`."""
-    suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSED]
-    return suffixes[-1].lower() if suffixes else ""
+    return Path(uncompressed_name(path)).suffix.lower()
 
 
 def _siblings(path: Path, part: str) -> list[Path]:
@@ -114,24 +116,38 @@ def _siblings(path: Path, part: str) -> list[Path]:
 
 def _describer(path: Path) -> Callable[[Path], dict[str, Any]]:
     kinds = {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
-    kind = TABLES.get(_suffix(path))
+    kind = kind_by_name(path)
     if kind is None:
-        first = _lines(path)[0]
+        _, first = _first_line(path)
         kind = "jsonl" if first.startswith("{") else "tsv" if "\t" in first else None
-    if kind is None:
+    if kind not in kinds:
         raise UsageError(f"{path}: is no table (tsv, csv, jsonl, parquet); give the file of the targets behind it")
     return kinds[kind]
 
 
-def _lines(path: Path) -> list[str]:
-    lines = [raw.decode("utf-8-sig", "replace") for raw in islice(byte_lines(path), LOOKED_AT)]
-    if not any(lines):
-        raise DataError(f"{path}: is empty; give a file with pairs")
-    return lines
+def _first_line(path: Path) -> tuple[int, str]:
+    """The first line that is not blank, and its number."""
+    for number, line in decoded_lines(path, "replace", ReadCounts()):
+        if line is not None and line.strip():
+            return number, line
+    raise _empty(path)
+
+
+def _first_rows(corpus: TableCorpus) -> list[list[str]]:
+    """As the reader of training sees them; empty rows are left out."""
+    filled = (fields for _, fields in corpus.rows(corpus.path, "replace", ReadCounts()) if fields)
+    rows = list(islice(filled, LOOKED_AT))
+    if not rows:
+        raise _empty(corpus.path)
+    return rows
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"{path}: is empty; give a file with pairs")
 
 
 def _tsv(path: Path) -> dict[str, Any]:
-    rows = [line.split("\t") for line in _lines(path) if line]
+    rows = _first_rows(TsvCorpus(path=path))
     src, tgt = _text_columns(rows, path)
     columns = {} if (src, tgt) == (0, 1) else {"src_column": src, "tgt_column": tgt}
     header = {"header": True} if _headed(rows, src, tgt) else {}
@@ -139,9 +155,8 @@ def _tsv(path: Path) -> dict[str, Any]:
 
 
 def _csv(path: Path) -> dict[str, Any]:
-    lines = _lines(path)
-    delimiter = max(",;\t|", key=lines[0].count)
-    rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    delimiter = max(",;\t|", key=_first_line(path)[1].count)
+    rows = _first_rows(CsvCorpus(path=path, delimiter=delimiter))
     src, tgt = _text_columns(rows, path)
     other = {} if delimiter == "," else {"delimiter": delimiter}
     if _headed(rows, src, tgt):
@@ -181,10 +196,11 @@ def _by_name(names: list[str]) -> tuple[str, str]:
 
 
 def _jsonl(path: Path) -> dict[str, Any]:
+    number, line = _first_line(path)
     try:
-        record = json.loads(_lines(path)[0])
-    except ValueError as error:
-        raise DataError(f"{path}:1: is not JSON ({error}); write one JSON object a line") from error
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}:{number}: is not JSON ({error}); write one JSON object a line") from error
     texts = [key for key, value in record.items() if isinstance(value, str)] if isinstance(record, dict) else []
     return {"kind": "jsonl", "path": path.name, **_keys(texts, path)}
 

@@ -35,13 +35,16 @@ def names_corpus(given: str) -> bool:
 
 def kind_by_name(path: Path) -> str | None:
     """The kind of corpus that files of this name are, as far as their ending says."""
-    name = path.name.lower()
-    for ending in COMPRESSED:
-        name = name.removesuffix(ending)
+    name = uncompressed_name(path).lower()
     for kind in corpora.names():
         if name.endswith(corpora[kind].suffixes):
             return kind
     return None
+
+
+def uncompressed_name(path: Path) -> str:
+    """`train.tsv` of `train.tsv.gz`."""
+    return path.stem if path.suffix.lower() in COMPRESSED else path.name
 
 
 def _from_yaml(given: str) -> CorpusConfig:

@@ -14,7 +14,7 @@ class TsvCorpus(TableCorpus):
     """Columns with a tab between them; nothing is quoted or escaped."""
 
     kind: Literal["tsv"] = "tsv"
-    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".tab")
     src_column: Column = 0
     """Column of the source: its number, counted from 0, or its name in the header."""
     tgt_column: Column = 1

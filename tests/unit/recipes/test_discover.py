@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from qkv.data.readers.named import corpus_of
 from qkv.errors import DataError, QkvError, UsageError
 from qkv.recipes.discover import Found, discover
 
@@ -61,6 +62,8 @@ def test_columns_of_a_tsv(text: str, expected: dict[str, Any], tmp_path: Path) -
         ("id;output;input\n1;b;a\n", {"src": "input", "tgt": "output", "delimiter": ";"}),
         ('"hello, you",hallo du\nbye,tschuess\n', {"header": False, "src": 0, "tgt": 1}),
         ("de,en\nja,yes\n", {"src": "en", "tgt": "de"}),
+        (f'src,tgt\n"a{chr(10) * 150}b",c\nd,e\n', {"src": "src", "tgt": "tgt"}),
+        ("src,tgt\n" + f"{'x' * 200_000},c\n", {"src": "src", "tgt": "tgt"}),
     ],
 )
 def test_columns_of_a_csv(text: str, expected: dict[str, Any], tmp_path: Path) -> None:
@@ -74,6 +77,21 @@ def test_keys_of_json_and_columns_of_parquet(tmp_path: Path) -> None:
     for kind in ("jsonl", "parquet"):
         expected = {"kind": kind, "path": f"a.{kind}", "src": "source", "tgt": "target"}
         assert discover([tmp_path / f"a.{kind}"]).train == expected
+
+
+def test_blank_lines_before_the_first_record(tmp_path: Path) -> None:
+    write(tmp_path, a_jsonl='\n \n{"src": "a", "tgt": "b"}\n', b_tsv="\n" * 200 + "a\tb\n")
+    assert discover([tmp_path / "a.jsonl"]).train == {"kind": "jsonl", "path": "a.jsonl", "src": "src", "tgt": "tgt"}
+    assert discover([tmp_path / "b.tsv"]).train == {"kind": "tsv", "path": "b.tsv"}
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".tab", ".TSV.gz", ".tab.zst"])
+def test_the_names_of_tables_are_those_of_corpora(ending: str, tmp_path: Path) -> None:
+    """What `qkv init` takes, `--data` takes."""
+    path = tmp_path / f"train{ending}"
+    path.write_text("a\tb\n")
+    assert discover([tmp_path]).train["path"] == path.name
+    assert corpus_of(str(path)).files() == {"path": path}
 
 
 def test_compressed_and_without_a_suffix(tmp_path: Path) -> None:
@@ -94,6 +112,13 @@ def test_two_text_files(tmp_path: Path) -> None:
     assert backwards.train == {"kind": "text", "src": "train.de", "tgt": "train.en"}
 
 
+def test_only_one_of_two_text_files_is_named_train(tmp_path: Path) -> None:
+    folder = write(tmp_path / "x", train_en="a\n", target_de="b\n", dev_en="a\n")
+    for names in (("train.en", "target.de"), ("target.de", "train.en")):
+        found = discover([folder / name for name in names])
+        assert corpora(found) == ({"kind": "text", "src": names[0], "tgt": names[1]},)
+
+
 @pytest.mark.parametrize(
     ("files", "data", "words"),
     [
@@ -102,7 +127,10 @@ def test_two_text_files(tmp_path: Path) -> None:
         ({"a_tsv": ""}, ["a.tsv"], "is empty"),
         ({"a_tsv": "a\tb\nc\n"}, ["a.tsv"], "a line with a single column"),
         ({"a_csv": "n,m,k\n1,2,x\n"}, ["a.csv"], "fewer than two columns of text"),
-        ({"a_jsonl": "{oops\n"}, ["a.jsonl"], "is not JSON"),
+        ({"a_jsonl": "{oops\n"}, ["a.jsonl"], "a.jsonl:1: is not JSON"),
+        ({"a_jsonl": "\n{oops\n"}, ["a.jsonl"], "a.jsonl:2: is not JSON"),
+        ({"a_csv": 'a,b\n"c,d\n'}, ["a.csv"], "a.csv:2: is not valid CSV"),
+        ({"a_csv": "\n\n"}, ["a.csv"], "is empty"),
         ({"a_jsonl": '{"a": "b"}\n'}, ["a.jsonl"], "fewer than two columns of text"),
         ({}, ["nowhere"], "no such file or folder"),
         ({"a_tsv": "a\tb\n"}, ["a.tsv", "a.tsv", "a.tsv"], "give one file"),
