@@ -38,11 +38,14 @@ class Names(Generic[T]):
 
     def canonical(self, name: str) -> str:
         """The name that an alias stands for; any other name as it is."""
-        if name not in self._aliases:
-            return name
-        # Always from this line, so that Python shows it once however many callers there are.
-        warnings.warn(f"the {self.what} {name} is now called {self._aliases[name]}", FutureWarning, stacklevel=1)
-        return self._aliases[name]
+        if name in self._aliases:
+            # Always from this line, so that Python shows it once however many callers there are.
+            warnings.warn(f"the {self.what} {name} is now called {self._aliases[name]}", FutureWarning, stacklevel=1)
+        return self.current(name)
+
+    def current(self, name: str) -> str:
+        """The same without a warning: for names in files of earlier versions, which nobody will edit."""
+        return self._aliases.get(name, name)
 
     def names(self) -> list[str]:
         return list(self._things)

@@ -29,6 +29,9 @@ register(ExactMatch(), aliases=["accuracy", "word_accuracy"])
 register(PronunciationErrors())
 register(PhonemeErrors())
 
+REDEFINED = frozenset({WordErrors.name})
+"""Names that meant another score in earlier versions: what was measured then cannot be compared with them."""
+
 MetricName = Annotated[str, METRICS]
 """The type of a field that names a metric."""
 

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from qkv.errors import CorruptFolder
+from qkv.evaluation.metrics import METRICS, REDEFINED
 from qkv.temporary import unique_name
 from qkv.training.checkpoint import checkpoint_name, list_checkpoints, read_state
 from qkv.training.recipe import TrainingConfig, ValidationConfig
@@ -51,5 +52,11 @@ def _score(state: TrainState, validation: ValidationConfig) -> float | None:
     """
     if state.validated.updates != state.progress.updates:
         return None
-    decoded_alike = state.scored_by is None or {**state.scored_by, "best": validation.best} == validation.scored_by()
-    return state.last_scores.get(validation.best) if validation.best == "loss" or decoded_alike else None
+    if state.scored_by is None:
+        # An earlier version: how it decoded is not known, but what its scores mean is.
+        comparable = validation.best not in REDEFINED
+    else:
+        comparable = {**state.scored_by, "best": validation.best} == validation.scored_by()
+    if validation.best != "loss" and not comparable:
+        return None
+    return {METRICS.current(name): score for name, score in state.last_scores.items()}.get(validation.best)

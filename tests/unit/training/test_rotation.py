@@ -77,3 +77,14 @@ def test_scores_of_other_settings_are_not_compared(tmp_path: Path) -> None:
     write(tmp_path, 3, None, loss=3.0, bleu=60.0)
     assert numbers(best_checkpoints(list_checkpoints(tmp_path), BLEU)) == [3, 2]
     assert numbers(best_checkpoints(list_checkpoints(tmp_path), LOSS)) == [1, 2, 3]
+
+
+def test_scores_of_an_earlier_version_go_by_what_they_meant(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Its wer was another score; its accuracy is called exact now, in files that nobody will edit."""
+    write(tmp_path, 1, None, loss=1.0, wer=90.0, accuracy=10.0)
+    write(tmp_path, 2, None, loss=2.0, wer=5.0, accuracy=95.0)
+    for name, order in {"wer": [3], "exact": [2, 3, 1]}.items():
+        validation = ValidationConfig(metrics=["wer", "exact"], best=name)
+        write(tmp_path, 3, validation, loss=3.0, wer=40.0, exact=50.0)
+        assert numbers(best_checkpoints(list_checkpoints(tmp_path), validation)) == order
+    assert not recwarn.list
