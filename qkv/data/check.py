@@ -89,20 +89,28 @@ def check_data(
     tokenizers: TokenizerPair,
     batch: BatchConfig,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> DataReport:
     """Look at prepared data: `train`, and maybe `dev` and `test`. Duplicates are found by 64-bit hashes."""
-    total, done = sum(len(store) for store in stores.values()), 0
-    parts = {}
-    for name, store in stores.items():
-        parts[name] = _check_part(store, done, total, progress)
-        done += len(store)
     train = stores["train"]
+    # Every part is read once, and train once more for each part that is compared with it.
+    total, done = sum(map(len, stores.values())) + (len(stores) - 1) * len(train), 0
+
+    def count(now: int, _: int | None) -> None:
+        progress(done + now, total)
+
+    parts, overlaps = {}, {}
+    for name, store in stores.items():
+        parts[name] = _check_part(store, count)
+        done += len(store)
+        if store is not train:
+            overlaps[name] = overlap_with_train(store, train, count)
+            done += len(train)
     budget = Budget(batch.tokens, batch.pairs)
     plan = epoch_plan(train.src_len, train.tgt_len, train.ranges, seed, 0, budget)
     return DataReport(
         parts=parts,
-        overlaps={name: overlap_with_train(store, train) for name, store in stores.items() if name != "train"},
+        overlaps=overlaps,
         batches=len(plan),
         padding=plan.padding(train.src_len, train.tgt_len),
         samples=_samples(train, tokenizers),
@@ -110,7 +118,7 @@ def check_data(
     )
 
 
-def _check_part(store: PairStore, before: int, total: int, progress: Progress | None) -> PartReport:
+def _check_part(store: PairStore, progress: Progress) -> PartReport:
     pairs = np.empty(len(store), np.uint64)
     copies = done = 0
     for chunk in store.chunks():
@@ -119,8 +127,7 @@ def _check_part(store: PairStore, before: int, total: int, progress: Progress | 
             pairs[done] = text_hash(f"{src}\0{tgt}")
             copies += src == tgt
             done += 1
-        if progress is not None:
-            progress(before + done, total)
+        progress(done, len(store))
     counts = store.report
     return PartReport(
         store=counts,

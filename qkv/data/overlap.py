@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import chain
 
+from qkv.data.build import Progress
 from qkv.data.store import PairStore
 
 
@@ -14,15 +15,18 @@ class Overlap:
     sources: int
 
 
-def overlap_with_train(part: PairStore, train: PairStore) -> Overlap:
-    """The texts of `part` are held in memory; those of train pass by."""
+def overlap_with_train(part: PairStore, train: PairStore, progress: Progress = lambda done, total: None) -> Overlap:
+    """The texts of `part` are held in memory; those of train pass by, and `progress` counts them."""
     pairs = list(chain.from_iterable(part.chunks()))
     wanted_pairs, wanted_sources = set(pairs), {src for src, _ in pairs}
     found_pairs: set[tuple[str, str]] = set()
     found_sources: set[str] = set()
+    done = 0
     for chunk in train.chunks():
         found_pairs |= wanted_pairs.intersection(chunk)
         found_sources |= wanted_sources.intersection(src for src, _ in chunk)
+        done += len(chunk)
+        progress(done, len(train))
     return Overlap(
         pairs=sum(pair in found_pairs for pair in pairs), sources=sum(src in found_sources for src, _ in pairs)
     )

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qkv.data.overlap import overlap_with_train
+from qkv.data.overlap import Overlap
 from qkv.data.parts import corpus_keys
 from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore
@@ -31,6 +31,8 @@ class Situation:
 
     recipe: Recipe
     prepared: Prepared
+    dev_in_train: Overlap | None
+    """How much of dev is in train, where that was looked at."""
 
     @cached_property
     def tokens(self) -> int:
@@ -62,9 +64,9 @@ def _batches(train: PairStore, tokens: int, pairs: int | None) -> float:
     return max(by_tokens, by_pairs, 1.0)
 
 
-def advise(recipe: Recipe, prepared: Prepared) -> list[str]:
+def advise(recipe: Recipe, prepared: Prepared, dev_in_train: Overlap | None) -> list[str]:
     """What to change before training, the most important first; none if all seems well."""
-    situation = Situation(recipe, prepared)
+    situation = Situation(recipe, prepared, dev_in_train)
     return [sentence for check in CHECKS for sentence in check(situation)]
 
 
@@ -100,10 +102,9 @@ def suggested_holdout(pairs: int) -> int:
 
 
 def _dev_in_train(now: Situation) -> Iterator[str]:
-    dev = now.prepared.dev
-    if dev is None or now.recipe.data.dev is None:
+    dev, shared = now.prepared.dev, now.dev_in_train
+    if dev is None or shared is None or now.recipe.data.dev is None:
         return
-    shared = overlap_with_train(dev, now.prepared.train)
     if shared.pairs > SHARED * len(dev):
         yield (
             f"{shared.pairs:,} of {len(dev):,} pairs of dev are also in train, so the scores will be too good: take "

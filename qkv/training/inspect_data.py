@@ -21,7 +21,7 @@ def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
         tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = prepare_data(recipe.data, parts, tokenizers, folder / "data", counting("Preparing pairs"))
         report = check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))
-        advice = advise(recipe, Prepared(tokenizers, stores["train"], stores.get("dev")))
+        advice = advise(recipe, Prepared(tokenizers, stores["train"], stores.get("dev")), report.overlaps.get("dev"))
         if "test" in stores:
             advice += out_of_reach("test", stores["test"], recipe, report.length_limit)
         return replace(report, advice=advice)

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from qkv.config import differing_keys, dump_config, load_config, with_overrides
+from qkv.data.overlap import overlap_with_train
 from qkv.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
@@ -37,7 +38,8 @@ class Trainer:
             raise ArgumentError(
                 f"recipe: must be a Recipe, not {type_name(recipe)}; load_config(Recipe, FILE) reads one"
             )
-        self.recipe = _with_resolved_workers(recipe)
+        begun = _begun(recipe.run) if recipe.training.workers == "auto" else None
+        self.recipe = _with_resolved_workers(recipe, begun)
         self.reporter = reporter
         self.resuming = False
         self.cluster: Team | None = None
@@ -139,9 +141,16 @@ class Trainer:
             if store is not None:
                 reporter.say(f"{name}: " + "; ".join(store.report.lines()))
         if not self.resuming:
-            for sentence in advise(self.recipe, prepared):
-                reporter.say(f"advice: {sentence}")
+            self._advise(prepared, reporter)
         return prepared
+
+    def _advise(self, prepared: Prepared, reporter: Reporter) -> None:
+        shared = None
+        # Pairs that are held out of train are not in it.
+        if prepared.dev is not None and self.recipe.data.dev is not None:
+            shared = overlap_with_train(prepared.dev, prepared.train, reporter.counting("Comparing dev with train"))
+        for sentence in advise(self.recipe, prepared, shared):
+            reporter.say(f"advice: {sentence}")
 
     def _checkpoint(self, run: RunFolder, reporter: Reporter) -> Path | None:
         if not list_checkpoints(run.checkpoints):
@@ -156,11 +165,18 @@ class Trainer:
         return folder
 
 
-def _with_resolved_workers(recipe: Recipe) -> Recipe:
-    """`auto` becomes a number, so that the saved recipe gives the same result on another machine."""
+def _with_resolved_workers(recipe: Recipe, saved: Recipe | None = None) -> Recipe:
+    """`auto` becomes a number: that of the saved run, whose results depend on it, or of the cores."""
     if recipe.training.workers != "auto":
         return recipe
-    return recipe.model_copy(update={"training": recipe.training.model_copy(update={"workers": cores()})})
+    workers = saved.training.workers if saved else cores()
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update={"workers": workers})})
+
+
+def _begun(run: Path) -> Recipe | None:
+    """The recipe of the run in a folder that has come to a checkpoint; None if there is none."""
+    folder = RunFolder(run)
+    return _saved_recipe(run) if folder.config.is_file() and list_checkpoints(folder.checkpoints) else None
 
 
 def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
@@ -168,14 +184,18 @@ def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     config = RunFolder(Path(run)).config
     if not config.is_file():
         raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
-    return load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)})
+    return _with_resolved_workers(load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)}))
 
 
 def _changed_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """The recipe with the overrides; raises UsageError if the run in its folder cannot go on with it."""
-    changed = with_overrides(Recipe, recipe.model_dump(mode="json"), overrides, "recipe") if overrides else recipe
     saved = _saved_recipe(recipe.run)
-    if fixed := [key for key in _differing(saved, _with_resolved_workers(changed)) if not key.startswith(LOOP)]:
+    changed = _with_resolved_workers(recipe, saved)
+    if overrides:
+        changed = with_overrides(Recipe, changed.model_dump(mode="json"), overrides, "recipe")
+        # An override that says auto means the cores of this machine.
+        changed = _with_resolved_workers(changed)
+    if fixed := [key for key in _differing(saved, changed) if not key.startswith(LOOP)]:
         raise UsageError(
             f"{recipe.run}: was begun with another {', '.join(fixed)}; only training.* and validation.* can change "
             "when resuming, so choose another folder with run=..."

@@ -1,11 +1,14 @@
 """What `data check` and `train` say about a recipe that will disappoint, and that they are quiet about a good one."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qkv.data.store import PairStore
+from qkv.progress import Counting
 from qkv.training.inspect_data import inspect_data
 from qkv.training.progress import SilentReporter
 from qkv.training.trainer import Trainer
@@ -78,6 +81,29 @@ def test_a_dev_set_inside_train(recipe: dict[str, Any], tmp_path: Path) -> None:
     sentence = the_advice_on(recipe)
     assert sentence.startswith("60 of 60 pairs of dev are also in train")
     assert "data.train" in sentence
+
+
+def test_train_is_read_once_for_the_overlap(recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the check and by training, which shows how far it is."""
+    read: list[str] = []
+    chunks = PairStore.chunks
+
+    def count(self: PairStore, *size: int) -> Iterator[list[tuple[str, str]]]:
+        read.append(self.folder.name)
+        return chunks(self, *size)
+
+    class Counted(SilentReporter):
+        def counting(self, what: str) -> Counting:
+            return lambda done, total: counted.setdefault(what, []).append((done, total))
+
+    counted: dict[str, list[tuple[int, int | None]]] = {}
+    monkeypatch.setattr(PairStore, "chunks", count)
+    advice_on(recipe)
+    # Each part on its own, then the two beside each other.
+    assert sorted(read) == ["dev", "dev", "train", "train"]
+    recipe["training"]["stop_after"] = "1u"
+    Trainer(as_recipe(recipe), Counted()).train()
+    assert counted["Comparing dev with train"] == [(800, 800)]
 
 
 def test_sources_of_dev_inside_train(recipe: dict[str, Any], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A recipe that is trained again: the same one goes on or is finished, another one is refused, nothing is lost."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,25 @@ def test_a_run_that_was_stopped_goes_on(data: Path, scratch: Path, finished: Pat
     half(data, scratch / "run")
     assert Trainer(as_recipe(plain(data, scratch / "run")), SilentReporter()).train().updates == 12
     assert_same(scratch / "run", finished)
+
+
+def test_auto_stands_for_the_workers_that_the_run_has(
+    data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with other cores it is still the same recipe, and the run goes on with the same workers."""
+    recipe = as_recipe(changed(plain(data, scratch / "run", 8), training={"workers": "auto"}))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    Trainer(recipe, SilentReporter()).train()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert Trainer(recipe, SilentReporter()).train().updates == 8
+    for trainer, workers in (
+        (Trainer(recipe), 1),
+        (Trainer.resume(recipe), 1),
+        (Trainer.resume(recipe, ["training.workers=auto"]), 2),
+        (Trainer.resume(recipe.run, ["training.workers=auto"]), 2),
+        (Trainer(recipe.model_copy(update={"run": scratch / "other"})), 2),
+    ):
+        assert trainer.recipe.training.workers == workers
 
 
 def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> None:
