@@ -1,18 +1,17 @@
 """Which metrics fit a task, by what its right answers look like."""
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from qkv.text.scripts import mostly_unspaced
 
 MOSTLY = 0.9
 LONGEST_PHONEME = 3
 """Letters of a phoneme, marks not counted: AH0, tʃː."""
 MOST_SYMBOLS, TIMES_EACH = 100, 10
 """Sequences over at most so many symbols, each seen this often on average, are no language."""
-WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def usual_metrics(
 def _task(answers: Sequence[str], sources: Sequence[str] | None) -> UsualMetrics:
     tokens = Counter(token for answer in answers for token in answer.split())
     several = sum(len(answer.split()) > 1 for answer in answers)
-    if sum(bool(WITHOUT_SPACES.search(answer)) for answer in answers) > len(answers) / 2:
+    if mostly_unspaced(answers):
         return UNSPACED
     if several < (1 - MOSTLY) * len(answers):
         return WORDS

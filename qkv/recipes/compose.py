@@ -57,16 +57,6 @@ class Plan:
             return 0.3 if self.profile.tokens < 500_000 else 0.2 if self.profile.tokens < 10_000_000 else 0.1
         return 0.1 if self.epochs > MANY_EPOCHS else 0.0
 
-    @property
-    def metrics(self) -> tuple[list[str], str]:
-        """What is measured, and why; the first decides."""
-        src, tgt = self.profile.src, self.profile.tgt
-        if src.unit == "char" and tgt.unit == "whitespace":
-            return ["g2p_wer", "per"], "words to sounds: the share of wrong words, and of wrong sounds"
-        if tgt.unit == "subword":
-            return (["bleu", "chrf"], "sentences") if tgt.words > 1 else (["chrf"], "sentences without spaces")
-        return ["exact"], "an output is right or wrong as a whole"
-
 
 def _limit(side: Side) -> int:
     """The most tokens of a text: the default, or somewhat more than the longest has."""
@@ -145,11 +135,11 @@ def _learning(plan: Plan) -> Iterator[str]:
 
 
 def _checking(plan: Plan) -> Iterator[str]:
-    metrics, why = plan.metrics
+    metrics = plan.profile.metrics
     yield "validation:"
     yield f"  every: {max(1, plan.epochs // VALIDATIONS)}e"
-    yield f"  metrics: [{', '.join(metrics)}]  # {why}"
-    yield f"  best: {metrics[0]}  # decides which model is kept"
+    yield f"  metrics: [{', '.join(metrics.names)}]  # for {metrics.why}, as qkv evaluate chooses them"
+    yield f"  best: {metrics.names[0]}  # decides which model is kept"
 
 
 def _inline(value: Any) -> str:

@@ -1,13 +1,14 @@
 """What pairs of texts look like: lengths, vocabularies, and what a token of each side should be."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from qkv.evaluation.usual import UsualMetrics, usual_metrics
 from qkv.text.reservoir import reservoir
+from qkv.text.scripts import mostly_unspaced
 
 SAMPLE = 20_000
 """Pairs that are looked at closely."""
@@ -18,8 +19,6 @@ SHORT_WORDS, SHORT_LETTERS = 3, 20
 """Texts up to this length, at the median, are read letter by letter."""
 PIECES_A_WORD = 1.4
 """Subwords for each word, about."""
-UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
-"""Scripts that are written without spaces between words."""
 
 Unit = Literal["char", "whitespace", "subword"]
 
@@ -35,8 +34,6 @@ class Side:
     """A text has, on the average and about."""
     longest: int
     """Tokens of the longest text of the sample, about."""
-    words: float
-    """The median of a text."""
     vocabulary: frozenset[str]
     """The different words."""
     letters: frozenset[str]
@@ -47,6 +44,8 @@ class Profile:
     pairs: int
     src: Side
     tgt: Side
+    metrics: UsualMetrics
+    """As `qkv evaluate` would choose them."""
 
     @property
     def tokens(self) -> int:
@@ -75,14 +74,16 @@ def profile_pairs(pairs: Iterable[tuple[str, str]]) -> Profile:
                 yield src, tgt
 
     sample = reservoir(counted(), SAMPLE)
-    return Profile(count, _side([src for src, _ in sample]), _side([tgt for _, tgt in sample]))
+    sources, targets = [src for src, _ in sample], [tgt for _, tgt in sample]
+    metrics = usual_metrics([[target] for target in targets], sources)
+    return Profile(count, _side(sources), _side(targets), metrics)
 
 
 def _side(texts: Sequence[str]) -> Side:
     split = [text.split() for text in texts]
     words = median(map(len, split)) if split else 0
     vocabulary = frozenset(word for text in split for word in text)
-    unspaced = bool(UNSPACED.search("".join(texts[:1000])))
+    unspaced = mostly_unspaced(texts)
     unit, why = _unit(split, words, vocabulary, unspaced)
     lengths = [len(text) for text in texts] if unit == "char" else [len(text) for text in split]
     scale = PIECES_A_WORD if unit == "subword" else 1.0
@@ -93,7 +94,6 @@ def _side(texts: Sequence[str]) -> Side:
         why,
         tokens=scale * sum(lengths) / max(1, len(lengths)),
         longest=round(scale * max(lengths, default=1)),
-        words=words,
         vocabulary=vocabulary,
         letters=frozenset("".join(texts)),
     )

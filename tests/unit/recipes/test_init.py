@@ -10,6 +10,8 @@ import pytest
 
 from qkv.config import load_config
 from qkv.errors import DataError
+from qkv.evaluation.files import read_evaluation_set
+from qkv.evaluation.usual import usual_metrics
 from qkv.recipes.init import new_recipe
 from qkv.training.inspect_data import inspect_data
 from qkv.training.progress import SilentReporter
@@ -78,11 +80,11 @@ def kinds(recipe: Recipe) -> dict[str, str]:
 
 
 TASKS: list[tuple[Callable[[int], Pairs], dict[str, str], list[str]]] = [
-    (sentences, {"shared": "bpe"}, ["bleu", "chrf"]),
-    (commands, {"src": "whitespace", "tgt": "whitespace"}, ["exact"]),
+    (sentences, {"shared": "bpe"}, ["bleu", "chrf", "ter"]),
+    (commands, {"src": "whitespace", "tgt": "whitespace"}, ["exact", "wer"]),
     (sounds, {"src": "char", "tgt": "whitespace"}, ["g2p_wer", "per"]),
-    (spellings, {"shared": "char"}, ["exact"]),
-    (dates, {"shared": "char"}, ["exact"]),
+    (spellings, {"shared": "char"}, ["exact", "cer"]),
+    (dates, {"shared": "char"}, ["exact", "cer"]),
 ]
 
 
@@ -99,6 +101,32 @@ def test_what_fits(
     report = inspect_data(recipe, SilentReporter().counting)
     assert report.advice == []
     assert report.parts["train"].store.too_long == 0
+
+
+@pytest.mark.parametrize("task", [task for task, _, _ in TASKS])
+def test_validation_measures_what_evaluation_does(task: Callable[[int], Pairs], tmp_path: Path) -> None:
+    recipe = recipe_for(written(tmp_path / "pairs.tsv", task(300)), tmp_path / "recipe.yaml")
+    test = read_evaluation_set([], None, tmp_path / "pairs.tsv")
+    assert recipe.validation.metrics == usual_metrics(test.references, test.sources).names
+
+
+SCRIPTS = {"thai": 0x0E01, "lao": 0x0E81, "burmese": 0x1000, "khmer": 0x1780, "japanese": 0x3042, "chinese": 0x4E00}
+
+
+@pytest.mark.parametrize("first", SCRIPTS.values(), ids=list(SCRIPTS))
+def test_scripts_without_spaces(first: int, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    letters = [chr(first + n) for n in range(20)]
+    pairs = ((src, "".join(draw.choices(letters, k=draw.randint(10, 30)))) for src, _ in sentences(300))
+    recipe = recipe_for(written(tmp_path / "pairs.tsv", pairs), tmp_path / "recipe.yaml")
+    assert kinds(recipe) == {"src": "bpe", "tgt": "bpe"}
+    assert recipe.validation.metrics == ["chrf", "cer"]
+
+
+def test_a_few_words_of_another_script_do_not_count(tmp_path: Path) -> None:
+    pairs = [("jump 跳", "JUMP"), *spellings(300)]
+    recipe = recipe_for(written(tmp_path / "pairs.tsv", iter(pairs)), tmp_path / "recipe.yaml")
+    assert kinds(recipe) == {"shared": "char"}
 
 
 def test_every_choice_has_a_comment(tmp_path: Path) -> None:
