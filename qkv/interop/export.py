@@ -37,8 +37,8 @@ Check = Callable[[SavedModel, Path], None]
 def export_model(model: Path, to: str, out: Path, quantization: str | None = None, check: Check | None = None) -> int:
     """Write the model, or the best one of a run, as the format `to` wants it; how many bytes that took.
 
-    An earlier export in `out` is replaced, anything else there is not. A quantised one is first written to a temporary
-    folder for `check`: nothing in `out` changes if that raises.
+    An earlier export in `out` is replaced, anything else there is not. `check` looks at the result; at a quantised one
+    in a temporary folder before, so that nothing in `out` changes if it raises.
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: must be {' or '.join(FORMATS)}")
@@ -49,11 +49,14 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
     if _is_export(folder):
         raise UsageError(f"{folder}: is an export itself; give the model that it was made from")
     saved = load_model(folder)
-    if check is not None and quantization not in (None, "float32"):
+    quantised = quantization not in (None, "float32")
+    if check is not None and quantised:
         with tempfile.TemporaryDirectory(prefix="qkv-") as trial:
             FORMATS[to](saved, Path(trial) / "model", quantization)
             check(saved, Path(trial) / "model")
     FORMATS[to](saved, out, quantization)
+    if check is not None and not quantised:
+        check(saved, out)
     return sum(entry["size"] for entry in read_manifest(out)["files"].values())
 
 

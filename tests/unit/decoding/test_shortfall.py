@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from qkv.cli.export import compare_search
 from qkv.decoding import ctranslate2_engine, patience
 from qkv.decoding.beam import BeamConfig
 from qkv.decoding.engine import DecodeRequest
+from qkv.decoding.export_check import ExportCheck
 from qkv.decoding.hypothesis import Hypothesis
 from qkv.decoding.search import Constraints, SearchConfig
 from qkv.decoding.shortfall import COUNT, TOKENS, MeanScores, mean_scores, some_of
 from qkv.decoding.torch_engine import TorchEngine
 from qkv.decoding.translator import Translator
-from qkv.interop.ctranslate2 import export_ctranslate2
+from qkv.interop.export import export_model
 from qkv.models.folder import save_model
 from qkv.progress import PlainReporter
 from tests.support.exported import decided_model, random_sources
@@ -110,14 +110,13 @@ def test_an_engine_that_was_asked_for_is_used_with_a_warning() -> None:
 
 def test_an_export_is_compared(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Nothing is said of one that is not worse."""
-    saved = decided_model()
-    save_model(tmp_path / "model", saved)
-    export_ctranslate2(saved, tmp_path / "fast")
+    save_model(tmp_path / "model", decided_model())
     said = StringIO()
-    compare_search(tmp_path / "model", tmp_path / "fast", TEXTS, PlainReporter(said))
+    check = ExportCheck("ctranslate2", None, TEXTS, PlainReporter(said))
+    export_model(tmp_path / "model", "ctranslate2", tmp_path / "fast", check=check)
     assert said.getvalue() == ""
     request.getfixturevalue("impatient")
-    compare_search(tmp_path / "model", tmp_path / "fast", TEXTS, PlainReporter(said))
+    export_model(tmp_path / "model", "ctranslate2", tmp_path / "fast", check=check)
     (sentence,) = said.getvalue().splitlines()
     assert sentence.startswith(f"{tmp_path / 'fast'}: its beam search is worse than torch's (a mean score of -")
     assert sentence.endswith("; decode with search.stop=exact")
