@@ -120,7 +120,7 @@ def attention(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("attention.svg"),
 ) -> None:
     """The old name of qkv show mask."""
-    typer.echo("qkv: qkv show attention draws masks, not weights, and is called qkv show mask now", err=True)
+    typer.echo("qkv: qkv show attention is deprecated; use qkv show mask (it draws masks, not weights)", err=True)
     mask(model, length, out)
 
 

@@ -22,7 +22,7 @@ from qkv.decoding.stopping import Enough, Exact, Heuristic, StoppingName, Stoppi
 from qkv.errors import UsageError
 
 Observer = Callable[[int, list[Kept]], None]
-"""Is told the number of a sentence and what a step kept of it, step by step."""
+"""Called after each step with the number of a sentence and the candidates that were kept."""
 
 
 @searches.register
@@ -178,7 +178,7 @@ class _BeamSearch:
     def _going_on(self, places: list[int]) -> tuple[list[int], list[int]]:
         """For each row of the sentences that are left: the row that it continues, and its last token.
 
-        Beams that do not exist follow the first row of their sentence and say END; nobody listens.
+        Unused beams repeat the first row with END; their output is ignored.
         """
         rows, said = [], []
         for place in places:

@@ -33,8 +33,8 @@ def remarks_on_case(outputs: Sequence[str], references: References) -> list[str]
     if capital <= SUSPICIOUS * len(outputs) or any(output != output.lower() for output in outputs):
         return []
     return [
-        f"no output has a capital letter, but {capital:,} of {len(references):,} references have, so every score that "
-        "minds case is low; bleu_tok_lc (with --lang) does not mind"
+        f"no output has a capital letter, but {capital:,} of {len(references):,} references have, so "
+        "case-sensitive scores are too low; bleu_tok_lc (with --lang) ignores case"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The loop: batches, gradient, update. Every worker runs it; the leader also keeps the books."""
+"""The loop: batches, gradient, update. Every worker runs it; the leader also logs, validates and saves."""
 
 import math
 import time
@@ -54,7 +54,7 @@ class Loop:
             self.update_once()
         if self.recorder:
             if self._done() >= 1 and not self.state.finished:
-                # Time ran out after the books were last looked at.
+                # Time ran out after the recorder last validated and saved.
                 self.recorder.keep_up(self.state, True)
             self.recorder.close(self.state)
 

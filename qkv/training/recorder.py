@@ -1,4 +1,4 @@
-"""The leader's books: log, validate, save, keep the best."""
+"""What the leader does besides training: log, validate, save, keep the best."""
 
 import math
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""One process's part in a run: the leader keeps the books, the others follow; all have the same loop."""
+"""One process's part in a run. The leader also logs, validates and saves; the other workers only train."""
 
 import signal
 from contextlib import closing
@@ -55,7 +55,7 @@ def lead(
     reporter: Reporter,
     stop: StopRequest,
 ) -> Result:
-    """The leader's part: the loop with the books."""
+    """Train, log, validate and save: the part of the leader."""
     loop = make_loop(recipe, prepared, checkpoint, team)
     if loop.state.finished:
         reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
@@ -105,7 +105,7 @@ def _require_best(run: RunFolder, state: TrainState, reporter: Reporter) -> None
 
 
 def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
-    """The part of every other worker: the loop without the books; the leader says when to stop."""
+    """Only train, until the leader says stop: the part of every other worker."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     recipe = load_config(Recipe, run.config)

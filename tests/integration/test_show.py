@@ -76,7 +76,7 @@ def test_masks_of_every_kind_and_of_a_model(models: Path, forks: Forks, scratch:
 def test_the_old_name_of_show_mask_warns(forks: Forks, scratch: Path) -> None:
     ended = forks.qkv("show", "attention", "--length", 6, "--out", scratch / "a.svg")
     assert (ended.code, ended.stdout) == (0, "")
-    assert ended.stderr.count("draws masks, not weights, and is called qkv show mask now") == 1
+    assert ended.stderr.count("qkv show attention is deprecated; use qkv show mask (it draws masks, not weights)") == 1
     forks.qkv("show", "mask", "--length", 6, "--out", scratch / "m.svg")
     assert (scratch / "a.svg").read_bytes() == (scratch / "m.svg").read_bytes()
 
