@@ -67,7 +67,8 @@ class Candidate:
         self.model: Seq2Seq = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
         self.objective = build_objective(ObjectiveConfig(), config.decoder, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
         self.gradient = FlatGradient(self.model)
-        self.optimizer = AdamWConfig().build(self.model)
+        self.config = AdamWConfig()
+        self.optimizer = self.config.build(self.model)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.least = dict.fromkeys(MEASURES, float("inf"))
 
@@ -90,7 +91,7 @@ class Candidate:
         self.model.train()
         self.gradient.clear()
         sums = add_gradients(self.model, self.objective, [batch], 1, bf16=False)
-        self.gradient.finish(sums.weight, self.optimizer.config.clip_norm)
+        self.gradient.finish(sums.weight, self.config.clip_norm)
         self.optimizer.step(RATE)
 
     def _note(self, measure: str, call: Callable[[], object], times: int = 1) -> None:

@@ -79,7 +79,7 @@ def test_every_kind_has_the_same_log_probabilities(changes: dict[str, Any], tran
 
 @pytest.mark.parametrize("changes", KINDS[:2], ids=str)
 def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp_path: Path) -> None:
-    saved = decided_model(end=0.2, **changes)
+    saved = decided_model(end=0.8, **changes)
     export_huggingface(saved, tmp_path / "hf")
     model = load(transformers, tmp_path / "hf")
     sources = random_sources(100, seed=3)
@@ -92,16 +92,19 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
             )
         theirs = [up_to_end(ids[1:]) for ids in found.tolist()]
         ours = our_outputs(saved, sources, search)
-        compared = 0
+        compared = equal = 0
         for source, own, other in zip(sources, ours, theirs, strict=True):
             # What is cut at the longest length is ranked otherwise there.
             if beams == 1 or (own[-1] == other[-1] == SPECIAL.eos):
                 compared += 1
+                equal += own == other
                 found_by_us, found_by_them = (
                     score_by_model(saved.model, search, source, said) for said in (own, other)
                 )
-                assert own == other or abs(found_by_us - found_by_them) < TIE
+                # `generate` may stop a step earlier, so its output may be worse than ours.
+                assert own == other or found_by_us > found_by_them - TIE
         assert compared > 30
+        assert equal >= 0.95 * compared
 
 
 def up_to_end(ids: list[int]) -> list[int]:
