@@ -59,5 +59,6 @@ def test_lower_case_against_capitals_is_remarked_on() -> None:
     metrics = choose_metrics(["chrf"])
     (remark,) = evaluate_outputs(["a dog runs fast here.", "two men ride.", "yes"], test, metrics).remarks
     assert remark.startswith("no output has a capital letter, but 2 of 3 references have")
+    assert remark.endswith("so case-sensitive scores are too low; bleu_tok_lc (with --lang) ignores case")
     assert evaluate_outputs(["A dog runs fast here.", "two men ride.", "yes"], test, metrics).remarks == []
     assert evaluate_outputs(["yes"], EvaluationSet("t", [["yes"]]), metrics).remarks == []
