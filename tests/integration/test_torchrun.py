@@ -12,8 +12,10 @@ def test_torchrun_equals_local_workers(tmp_path: Path) -> None:
     local = changed(plain(data, tmp_path / "local", 4), training={"workers": 2})
     cluster = plain(data, tmp_path / "cluster", 4)
     train = "from qkv.cli import main; main()"
-    # A process that ends with open connections is aborted now and then.
-    closed = "import atexit; import torch.distributed as dist; atexit.register(lambda: print(dist.is_initialized()))"
+    # A process that ends with open connections is aborted now and then. Each answer is one write, line end included:
+    # torchrun's processes do not buffer, and the two would run into each other.
+    answer = "lambda: print(f'{dist.is_initialized()}\\n', end='')"
+    closed = f"import atexit; import torch.distributed as dist; atexit.register({answer})"
     command = [sys.executable, "-c", train, "train", str(write_recipe(tmp_path / "local.yaml", local))]
     subprocess.run(command, check=True, capture_output=True)
     program = tmp_path / "train.py"
