@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.layers.attention.base import KeyValue
+
 GROWTH = 16
 """The capacity of a cache is a multiple of this many positions."""
 
@@ -42,9 +44,8 @@ class SourceKeys:
     """[B, 1, 1, S'], 0 for a token and -inf for none; None: no padding."""
 
     @cached_property
-    def layers(self) -> tuple[Tensor, ...]:
-        """The keys and values of each layer."""
-        return self.key_value.unbind(0)
+    def layers(self) -> list[KeyValue]:
+        return [KeyValue(*layer.chunk(2, 1)) for layer in self.key_value.unbind(0)]
 
     def select(self, sentences: Tensor) -> "SourceKeys":
         if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
@@ -97,9 +98,8 @@ class DecoderState:
     def after(self, cache: KVCache, width: int) -> "DecoderState":
         """`width` positions more, which were written to `cache`."""
         cache.version += 1
-        return replace(
-            self, cache=cache, lengths=tuple(length + width for length in self.lengths), version=cache.version
-        )
+        lengths = tuple([length + width for length in self.lengths])
+        return DecoderState(cache, lengths, self.sources, cache.version)
 
     def _owned(self) -> KVCache:
         """The cache itself, or a copy if another state has gone on from this one."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from qkv.layers.attention.base import Block, ForInference
+from qkv.layers.attention.base import Block, ForInference, KeyValue
 from qkv.layers.attention.inference import Projection, for_inference
 from qkv.layers.residual import Connection, Sublayer
 from qkv.models.decoder import Decoder, DecoderLayer
@@ -60,7 +60,7 @@ class DecoderPass(Layers):
         layers: Sequence[FusedDecoderLayer],
         block: Block,
         past: Sequence[Tensor | None],
-        sources: Sequence[Tensor],
+        sources: Sequence[KeyValue],
         padding: Tensor | None,
         watched: int | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class DecoderPass(Layers):
         last = (self.ends - self.watched)[None, ..., None].expand(1, *self.seen[0].shape)
         return torch.stack(self.seen).gather(0, last).squeeze(0)
 
-    def _mean_of_heads(self, attention: ForInference, x: Tensor, source: Tensor) -> Tensor:
+    def _mean_of_heads(self, attention: ForInference, x: Tensor, source: KeyValue) -> Tensor:
         """[R, W, S']"""
         weights = attention.weights(x, source, self.padding).mean(dim=1)
         return weights.reshape(-1, self.block.width, weights.shape[-1])

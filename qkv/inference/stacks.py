@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from qkv.inference.cache import SourceKeys
 from qkv.inference.layers import (
     DecoderPass,
     EncoderPass,
@@ -52,11 +53,11 @@ class FusedDecoder:
 
     def whole(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
         """All positions [B, T, D] at once, as `Decoder.forward`."""
-        sources = self.sources(self.wiring.memories(memory)).unbind(0)
         padding = padding_mask(self.wiring.look(cross_view).keep, x)
+        sources = SourceKeys(self.sources(self.wiring.memories(memory)), padding)
         mask = None if view.mask is None else additive(view.mask, x)
         no_past: Sequence[None] = [None] * len(self.layers)
-        layers = DecoderPass(self.layers, Block(view, x.shape[1], mask), no_past, sources, padding)
+        layers = DecoderPass(self.layers, Block(view, x.shape[1], mask), no_past, sources.layers, padding)
         return self.run(x, layers)
 
     def run(self, x: Tensor, layers: DecoderPass) -> Tensor:

@@ -46,27 +46,24 @@ class Block:
 
 @runtime_checkable
 class ForInference(Protocol):
-    """Attention without gradients. `x` are rows [N, D], or any shape that can be viewed as such.
-
-    Keys and values stand in one tensor, [..., 2 KV heads, K, E]: first the keys of all heads, then the values.
-    """
+    """Attention without gradients. `x` are rows [N, D], or any shape that can be viewed as such."""
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
         """Self-attention of the block's positions [R W, D].
 
-        With `past`, the KV cache of this layer, they also attend to what stands there, and their own keys and values
-        are appended to it. Without, the block is the whole sequence.
+        With `past` [R, 2 KV heads, K, E], the KV cache of this layer (keys first, then values), they also attend to
+        what stands there, and their own keys and values are appended to it. Without, the block is the whole sequence.
         """
         ...
 
-    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
-        """Cross-attention of rows [B Q, D] to their sources [B, 2 KV heads, S, E]; `padding` [B, 1, 1, S] is additive.
+    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        """Cross-attention of rows [B Q, D] to their sources; `padding` [B, 1, 1, S] is an additive mask.
 
         The hypotheses of a sentence, and the positions of each, are the queries of one attention.
         """
         ...
 
-    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         """The weights of `attend`, [B, H, Q, S]."""
         ...
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.functional.attention import attention_weights
-from qkv.layers.attention.base import Attention, Block, ForInference, share_heads
+from qkv.layers.attention.base import Attention, Block, ForInference, KeyValue, share_heads
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
@@ -38,21 +38,21 @@ class InferenceAttention:
         self.query_key_value = Projection(module.query, module.key, module.value)
         self.query = Projection(module.query)
         self.output = Projection(module.output)
-        self.sizes = [module.num_heads, 2 * module.kv_heads]
-        self.all_heads = sum(self.sizes)
+        self.all_heads = module.num_heads + 2 * module.kv_heads
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
-        projected = self.query_key_value(x).view(-1, block.width, self.all_heads, self.head_width)
-        queries, key_value = self._rotated(projected.transpose(1, 2), block.view).split(self.sizes, 1)
+        heads = self.query_key_value(x).view(-1, block.width, self.all_heads, self.head_width).transpose(1, 2)
+        if self.turns:
+            heads = self._turned(heads, block.view)
+        queries = heads.narrow(1, 0, self.num_heads)
+        key_value = heads.narrow(1, self.num_heads, 2 * self.kv_heads)
         keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
         context = self.context(queries, keys, values, block)
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.view))
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
-    def _rotated(self, heads: Tensor, view: View) -> Tensor:
-        """[R, H + 2 KV heads, W, E] with queries and keys turned."""
-        if not self.turns:
-            return heads
+    def _turned(self, heads: Tensor, view: View) -> Tensor:
+        """[R, H + 2 KV heads, W, E] with queries and keys turned by their positions."""
         turned, values = heads.split([self.num_heads + self.kv_heads, self.kv_heads], 1)
         return torch.cat([self.positions.rotate(turned, view.q_told), values], 1)
 
@@ -68,9 +68,9 @@ class InferenceAttention:
             return F.scaled_dot_product_attention(grouped, k, v, block.additive_mask).view(q.shape)
         return self.module.mix(q, k, v, block.view)
 
-    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
-        keys, values = key_value.chunk(2, 1)
-        queries = self._queries(x, len(key_value))
+    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        keys, values = source
+        queries = self._queries(x, keys.shape[0])
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, _source_view(keys, padding)))
         if self.group == 1:
             context = F.scaled_dot_product_attention(queries, keys, values, padding)
@@ -79,9 +79,9 @@ class InferenceAttention:
         context = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
         return self.output(context.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
 
-    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
-        keys = share_heads(key_value.chunk(2, 1)[0], self.num_heads)
-        return attention_weights(self._queries(x, len(keys)), keys, None if padding is None else padding == 0)
+    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        keys = share_heads(source.keys, self.num_heads)
+        return attention_weights(self._queries(x, keys.shape[0]), keys, None if padding is None else padding == 0)
 
     def _queries(self, x: Tensor, sentences: int) -> Tensor:
         """[B, H, Q, E]"""
@@ -94,16 +94,15 @@ class DefinedInference(InferenceAttention):
     def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
         return self.module.mix(q, k, v, block.view)
 
-    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
-        keys, values = key_value.chunk(2, 1)
-        queries, view = self._queries(x, len(keys)), _source_view(keys, padding)
-        context = self.module.mix(queries, keys, values, view)
-        report(self.module.attention_id, lambda: self.module.weights(queries, keys, view))
+    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        queries, view = self._queries(x, source.keys.shape[0]), _source_view(source.keys, padding)
+        context = self.module.mix(queries, *source, view)
+        report(self.module.attention_id, lambda: self.module.weights(queries, source.keys, view))
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
-    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
-        keys = key_value.chunk(2, 1)[0]
-        return self.module.weights(self._queries(x, len(keys)), keys, _source_view(keys, padding))
+    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        queries, view = self._queries(x, source.keys.shape[0]), _source_view(source.keys, padding)
+        return self.module.weights(queries, source.keys, view)
 
 
 def for_inference(attention: Attention) -> ForInference:

@@ -12,7 +12,7 @@ from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_score
 from qkv.functional.masks import build_mask, causal
 from qkv.kernels.lsh import lsh_attention
 from qkv.kernels.lsh_order import assign_buckets
-from qkv.layers.attention.base import Attention, AttentionConfig, Block, attentions
+from qkv.layers.attention.base import Attention, AttentionConfig, Block, KeyValue, attentions
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 from qkv.layers.view import View
@@ -163,8 +163,8 @@ class LshInference:
         whole = x.view(-1, block.width, x.shape[-1])
         return self.module.attend_to_all(whole, block.view, training=False).view(x.shape)
 
-    def attend(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def weights(self, x: Tensor, key_value: Tensor, padding: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         raise NotImplementedError
