@@ -15,6 +15,7 @@ from qkv.text.given import checked_texts, type_name
 from qkv.training.advice import advise
 from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.distributed import Team, local_team, torchrun_team
+from qkv.training.memory import require_memory
 from qkv.training.prepare import Prepared, open_prepared, prepare
 from qkv.training.progress import Reporter, default_reporter
 from qkv.training.recipe import Recipe
@@ -108,6 +109,7 @@ class Trainer:
             run.clear()
             write_atomic(run.config, dump_config(self.recipe))
         prepared = self._prepare(run, reporter)
+        require_memory(self.recipe, prepared)
         checkpoint = self._checkpoint(run, reporter)
         if self.resuming:
             # Not before: an override that cannot be must not spoil the saved recipe.
