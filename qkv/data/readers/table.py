@@ -1,5 +1,6 @@
 """What tables as text have in common: rows of fields, and a header that names the columns or none."""
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -47,12 +48,39 @@ class TableCorpus(OneFileCorpus):
     def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
         rows = self.rows(path, invalid, counts)
         names = _header(rows, path) if self.headed else []
-        src, tgt = ((key, _place(column, names, path)) for key, column in self.columns().items())
+        src, tgt = ((key, self._place(column, names, path)) for key, column in self.columns().items())
         for line, fields in rows:
             if fields:
                 yield line, (_field(fields, *src, path, line), _field(fields, *tgt, path, line))
             else:
                 yield line, None if fields is None else ("", "")
+
+    def _place(self, column: Column, names: list[str], path: Path) -> int:
+        """The number of a column."""
+        if isinstance(column, int):
+            return column
+        if names.count(column) == 1:
+            return names.index(column)
+        if not names:
+            raise DataError(f"{path}: is empty; give a file with a header and at least one pair")
+        problem = f"has {names.count(column)} columns" if column in names else "has no column"
+        there = ", ".join(map(repr, names))
+        raise DataError(f"{path}:1: {problem} {column!r}; the columns are {there}; {self._remedy(names)}")
+
+    def _remedy(self, names: list[str]) -> str:
+        """How to choose the columns, by name and, where the first row may be a pair, by number."""
+        src, tgt = self.columns()
+        if len(names) < 2:
+            return "correct the separator of the columns"
+        unique = all(names.count(name) == 1 for name in names[:2])
+        first, second = (json.dumps(name, ensure_ascii=False) for name in names[:2]) if unique else "01"
+        kind = type(self).model_fields["kind"].default
+        start = f"{{kind: {kind}, path: {self.path}"
+        remedy = f"set {src} and {tgt}, as in {start}, {src}: {first}, {tgt}: {second}}}"
+        if looks_like_header((names[0], names[1]), []):
+            return remedy
+        numbers = f"{start}, header: false, {src}: 0, {tgt}: 1}}"
+        return f"{remedy}; if the file has no header, set header: false with column numbers, as in {numbers}"
 
 
 def _header(rows: Iterator[Row], path: Path) -> list[str]:
@@ -60,18 +88,6 @@ def _header(rows: Iterator[Row], path: Path) -> list[str]:
     if names is None:
         raise DataError(f"{path}:{line}: the header is not valid UTF-8; save the file as UTF-8")
     return [name.strip() for name in names]
-
-
-def _place(column: Column, names: list[str], path: Path) -> int:
-    """The number of a column."""
-    if isinstance(column, int):
-        return column
-    if names.count(column) == 1:
-        return names.index(column)
-    if not names:
-        raise DataError(f"{path}: is empty; give a file with a header and at least one pair")
-    problem = f"has {names.count(column)} columns" if column in names else "has no column"
-    raise DataError(f"{path}:1: {problem} {column!r}; the columns are {', '.join(map(repr, names))}")
 
 
 def _field(fields: Sequence[str], key: str, place: int, path: Path, line: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, RawPair, TsvCorpus
+from qkv.data.readers.named import corpus_of
 from qkv.errors import ConfigError, DataError
 
 
@@ -77,6 +78,21 @@ class TestCsv:
             read(csv_corpus(tmp_path, content), tmp_path)
         assert words in str(caught.value)
         assert "\n" not in str(caught.value)
+
+    def test_a_wrong_name_says_how_to_choose_the_columns(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError) as caught:
+            read(csv_corpus(tmp_path, "source,target\na,b\n"), tmp_path)
+        assert 'set src and tgt, as in {kind: csv, path: a.csv, src: "source", tgt: "target"}' in str(caught.value)
+        assert "no header" not in str(caught.value)
+        remedy = str(caught.value).partition("as in ")[2].replace("a.csv", str(tmp_path / "a.csv"))
+        assert read(corpus_of(remedy), tmp_path) == [("a", "b", 2)]
+
+    def test_a_first_line_that_may_be_a_pair_says_how_to_read_it(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError) as caught:
+            read(csv_corpus(tmp_path, "A dog runs.,Ein Hund rennt.\na,b\n"), tmp_path)
+        assert "if the file has no header, set header: false with column numbers" in str(caught.value)
+        remedy = str(caught.value).rpartition("as in ")[2].replace("a.csv", str(tmp_path / "a.csv"))
+        assert read(corpus_of(remedy), tmp_path) == [("A dog runs.", "Ein Hund rennt.", 1), ("a", "b", 2)]
 
     def test_invalid_text(self, tmp_path: Path) -> None:
         corpus = csv_corpus(tmp_path, b'src,tgt\na,b\n"two\n\xfflines",c\nd,e\n')
