@@ -1,5 +1,6 @@
 """What of a text a tokenizer does not know, so that a model reads it as <unk>: found, counted and said."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,16 +13,29 @@ SHOWN = 5
 
 
 def unknown_pieces(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words that are unknown as a whole, and of the other words the characters that are, in order."""
+    """The words that are unknown as a whole, and of the other words the characters that are, in order; white space
+    too, where the tokenizer gives it ids of its own."""
     unk = tokenizer.special.unk
     found = []
-    for word in text.split():
-        ids = tokenizer.encode(word)
+    pieces = re.findall(r"\s|\S+", tokenizer.normalize(text))
+    for before, piece, after in zip(["", *pieces], pieces, [*pieces[1:], ""], strict=False):
+        if piece.isspace():
+            found += [piece] * _is_unknown_between(tokenizer, before, piece, after)
+            continue
+        ids = tokenizer.encode(piece)
         if unk not in ids:
             continue
-        letters = [letter for letter in word if unk in tokenizer.encode(letter)] if len(ids) > 1 else []
-        found += letters or [word]
+        letters = [letter for letter in piece if unk in tokenizer.encode(letter)] if len(ids) > 1 else []
+        found += letters or [piece]
     return found
+
+
+def _is_unknown_between(tokenizer: Tokenizer, before: str, space: str, after: str) -> bool:
+    """Whether `space` adds an <unk>. Alone it may be stripped, so it is encoded between its neighbours."""
+    joined, left, right = (
+        tokenizer.encode(part).count(tokenizer.special.unk) for part in (before + space + after, before, after)
+    )
+    return joined > left + right
 
 
 @dataclass

@@ -9,6 +9,8 @@ TEXTS = ["the cat sat on the mat", "a dog ran to the cat"] * 10
 WORDS = WhitespaceConfig().train(TEXTS)
 LETTERS = CharacterConfig().train(TEXTS)
 PIECES = SentencePieceConfig(vocab_size=30, byte_fallback=False).train(TEXTS)
+CLOSED = CharacterConfig().train(["ab"])
+CLOSED_KEEPING = CharacterConfig(normalize={"whitespace": "keep"}).train(["ab"])
 BYTES = SentencePieceConfig(vocab_size=300).train(TEXTS)
 
 
@@ -21,6 +23,11 @@ BYTES = SentencePieceConfig(vocab_size=300).train(TEXTS)
         (LETTERS, "the cat", []),
         (LETTERS, "die Katze ß", ["i", "K", "z", "ß"]),
         (PIECES, "the cat ß Kß", ["ß", "K", "ß"]),
+        (CLOSED, "a b", [" "]),
+        (CLOSED, " a\tb ", [" "]),
+        (CLOSED, "a c  b", [" ", "c", " "]),
+        (CLOSED_KEEPING, "a\t b ", ["\t", " ", " "]),
+        (CLOSED_KEEPING, " ", [" "]),
         (BYTES, "die Katze ß", []),
     ],
 )
