@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qkv.errors import UsageError
+from qkv.errors import ArgumentError, UsageError
 from qkv.evaluation.buckets import LengthGroup
 from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.evaluate import ScoredGroup, count, each_score, groups_of, ranking_metric, scored_group
-from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.files import EvaluationSet, require_measurable
 from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Metric
 from qkv.evaluation.remarks import remarks_on_metrics
 from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
 from qkv.progress import Reporter, SilentReporter
+from qkv.text.given import type_name
 
 LEVEL = 0.05
 """A difference is called significant if both tests find it less likely than this by chance."""
@@ -84,6 +85,9 @@ def compare_outputs(
     decodings: Mapping[str, Decoding] | None = None,
 ) -> Comparison:
     """Measure all systems and test each against the first. `decodings`: how the outputs of some were found."""
+    require_measurable(test, metrics)
+    if not isinstance(systems, Mapping):
+        raise ArgumentError(f"systems: must be a dict of names and lists of outputs, not {type_name(systems)}")
     if len(systems) < 2:
         raise UsageError("give two systems or more to compare")
     for outputs in systems.values():

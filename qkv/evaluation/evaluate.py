@@ -9,7 +9,7 @@ import numpy as np
 from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
 from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.error_rates import EditRate, WholeOutputs, comparable
-from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.files import EvaluationSet, require_measurable
 from qkv.evaluation.given import require_answers
 from qkv.evaluation.metric import Counts, Metric, References
 from qkv.evaluation.metrics import METRICS
@@ -96,6 +96,7 @@ def evaluate_outputs(
     """Measure `outputs`, one for each question of `test`. `frequencies`: how often training had each target word;
     `decoding`: how the outputs were found.
     """
+    require_measurable(test, metrics)
     require_answers(outputs, test.references)
     reporter = reporter or SilentReporter()
     rows = [count(metric, outputs, test.references, reporter.counting(f"Scoring {metric.title}")) for metric in metrics]

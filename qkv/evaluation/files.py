@@ -8,8 +8,10 @@ from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, TsvCorpus
 from qkv.data.readers.named import corpus_of, names_corpus
 from qkv.data.texts import read_texts
-from qkv.errors import DataError, UsageError
+from qkv.errors import ArgumentError, DataError, UsageError
+from qkv.evaluation.metric import Metric
 from qkv.evaluation.metrics import group_by_source
+from qkv.text.given import require_list, type_name
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,20 @@ class EvaluationSet:
 
     def __len__(self) -> int:
         return len(self.references)
+
+
+def require_measurable(test: EvaluationSet, metrics: Sequence[Metric]) -> None:
+    """Refuse what a program may give by mistake: references or names in place of the objects made from them."""
+    if not isinstance(test, EvaluationSet):
+        raise ArgumentError(
+            f'test: must be an EvaluationSet, not {type_name(test)}; write EvaluationSet("name", [[answer], ...])'
+        )
+    require_list("metrics", metrics, "metrics")
+    for number, metric in enumerate(metrics):
+        if not isinstance(metric, Metric):
+            raise ArgumentError(
+                f"metrics[{number}]: must be a Metric, not {type_name(metric)}; write choose_metrics([name, ...])"
+            )
 
 
 def read_lines(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import search_problem
 from qkv.errors import UsageError
-from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.files import EvaluationSet, require_measurable
 from qkv.evaluation.metric import Metric
 from qkv.models.decoders.base import DecoderConfig
 from qkv.progress import Counting
@@ -146,6 +146,7 @@ def tune(
     progress: Counting = lambda done, total: None,
 ) -> Tuning:
     """Decode the sources of `test` with the settings of each point, and score the outputs."""
+    require_measurable(test, metrics)
     if test.sources is None:
         raise UsageError("a model needs something to translate: give the sources by --src FILE")
     searches = [_search(fixed | point, translator.models.config.model.decoder) for point in points]

@@ -1,7 +1,7 @@
 """What a program may give to the metrics, and the one sentence for what it may not."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +10,7 @@ from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics import METRICS, choose_metrics
+from qkv.evaluation.tune import tune
 
 LISTS = "must be a list of texts, not"
 CHRF = [METRICS["chrf"]]
@@ -59,3 +60,35 @@ def test_metrics_are_a_list() -> None:
         choose_metrics("bleu")
     with pytest.raises(ArgumentError, match=r"metrics\[0\]: must be text"):
         choose_metrics([CHRF[0]])
+
+
+TEST = EvaluationSet("test", [["a"]])
+MEASURES: list[Callable[[Any, Any], object]] = [
+    lambda test, metrics: evaluate_outputs(["a"], test, metrics),
+    lambda test, metrics: compare_outputs({"one": ["a"], "two": ["a"]}, test, metrics),
+    lambda test, metrics: tune(cast(Any, None), test, metrics, {}, [{}]),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=["evaluate_outputs", "compare_outputs", "tune"])
+@pytest.mark.parametrize(
+    ("test", "metrics", "sentence"),
+    [
+        (["a"], CHRF, 'test: must be an EvaluationSet, not list; write EvaluationSet("name", [[answer], ...])'),
+        (None, CHRF, "test: must be an EvaluationSet, not None"),
+        (TEST, ["exact"], "metrics[0]: must be a Metric, not str; write choose_metrics([name, ...])"),
+        (TEST, "exact", "metrics: must be a list of metrics, not one text"),
+        (TEST, None, "metrics: must be a list of metrics, not None"),
+    ],
+)
+def test_a_test_set_and_metrics_are_objects(
+    measure: Callable[[Any, Any], object], test: Any, metrics: Any, sentence: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        measure(test, metrics)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_systems_have_names() -> None:
+    with pytest.raises(ArgumentError, match="systems: must be a dict of names and lists of outputs, not list"):
+        compare_outputs(cast(Any, [["a"], ["b"]]), TEST, CHRF)
