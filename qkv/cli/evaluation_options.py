@@ -43,7 +43,7 @@ Language = Annotated[
 def given_test_set(
     ref: list[Path] | None, src: Path | None, tsv: Path | None, data: str | None, split: str | None
 ) -> "EvaluationSet | None":
-    """What the options name; None if they name nothing."""
+    """What the options name; None if they name nothing. What looks wrong with it is said on stderr."""
     from qkv.errors import UsageError
     from qkv.evaluation.files import read_evaluation_set
 
@@ -51,7 +51,10 @@ def given_test_set(
         return None
     if split is not None:
         raise UsageError("--split: chooses from a run's own data, but other data is given; leave it out")
-    return read_evaluation_set(ref or [], src, tsv, data)
+    test = read_evaluation_set(ref or [], src, tsv, data)
+    for remark in test.remarks:
+        typer.echo(remark, err=True)
+    return test
 
 
 def own_tests(model: Path, split: str | None) -> dict[str, "EvaluationSet"]:

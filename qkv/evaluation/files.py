@@ -6,7 +6,9 @@ from pathlib import Path
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, TsvCorpus
+from qkv.data.readers.header import looks_like_header
 from qkv.data.readers.named import corpus_of, names_corpus
+from qkv.data.readers.table import LOOKED_AT, TableCorpus
 from qkv.data.texts import read_texts
 from qkv.errors import ArgumentError, DataError, UsageError
 from qkv.evaluation.metric import Metric
@@ -28,6 +30,8 @@ class EvaluationSet:
     """What was read."""
     language: str | None = None
     """That of the right answers, where a recipe says it."""
+    remarks: tuple[str, ...] = ()
+    """What looks wrong with the file, for people."""
 
     def __len__(self) -> int:
         return len(self.references)
@@ -78,7 +82,18 @@ def read_corpus(corpus: CorpusConfig, root: Path = Path("."), invalid: Policy = 
     pairs = [(pair.src, pair.tgt) for pair in corpus.read(root, invalid, ReadCounts())]
     if not corpus.groups_answers:
         return EvaluationSet(name, [[tgt] for _, tgt in pairs], [src for src, _ in pairs], files=files)
-    return replace(set_of_pairs(name, pairs), files=files)
+    return replace(set_of_pairs(name, pairs), files=files, remarks=tuple(_remarks(corpus, name, pairs)))
+
+
+def _remarks(corpus: CorpusConfig, name: str, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """From the pairs that were read, not from the file: a pipe can be read only once."""
+    if not (isinstance(corpus, TableCorpus) and corpus.header_in_doubt):
+        return
+    if looks_like_header(pairs[0], pairs[1:LOOKED_AT]):
+        yield (
+            f"{name}:1 looks like names of columns and is scored as a pair: give --data '{{kind: tsv, path: {name}, "
+            "header: true}' to skip it, or header: false if it is a pair"
+        )
 
 
 def set_of_pairs(name: str, pairs: Iterable[tuple[str, str]]) -> EvaluationSet:

@@ -63,6 +63,20 @@ def test_a_model_knows_the_lengths_of_its_sources(run: Path, data: Path, scratch
         assert config.median_src in lengths[29:31]
 
 
+def test_a_first_line_that_may_be_a_header_is_pointed_out(scratch: Path, forks: Forks) -> None:
+    """Also that the remedy works: with it there is one pair less, and nothing to remark."""
+    table = write(scratch / "h.tsv", ["source\ttarget", "a dog\tein Hund", "a cat\teine Katze"])
+    outputs = write(scratch / "outputs", ["target", "ein Hund", "eine Katze"])
+    ended = forks.qkv("evaluate", "--hyp", outputs, "--data", table, "--metrics", "exact")
+    assert ended.code == 0, ended.stderr
+    assert f"{table}:1 looks like names of columns and is scored as a pair" in ended.stderr
+    remedy = ended.stderr.split("'")[1]
+    write(outputs, ["ein Hund", "eine Katze"])
+    ended = forks.qkv("evaluate", "--hyp", outputs, "--data", remedy, "--metrics", "exact")
+    assert ended.code == 0, ended.stderr
+    assert "looks like names" not in ended.stderr
+
+
 def test_unknown_words_of_the_sources_are_said(run: Path, scratch: Path, forks: Forks) -> None:
     """The model knows the letters a to h."""
     write(scratch / "pairs.tsv", ["abz\tzba", "ab\tba", "zz\tzz"])

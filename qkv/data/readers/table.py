@@ -40,10 +40,13 @@ class TableCorpus(OneFileCorpus):
 
     def possible_header(self, root: Path) -> bool:
         """Whether a first row that would be taken for a pair looks like names; not asked where `header` is given."""
-        if self.headed or "header" in self.model_fields_set:
-            return False
-        first, *others = [(pair.src, pair.tgt) for pair in islice(self.read(root, "replace", ReadCounts()), LOOKED_AT)]
-        return looks_like_header(first, others)
+        pairs = ((pair.src, pair.tgt) for pair in self.read(root, "replace", ReadCounts()))
+        return self.header_in_doubt and looks_like_header(next(pairs), list(islice(pairs, LOOKED_AT)))
+
+    @property
+    def header_in_doubt(self) -> bool:
+        """Whether the first row is read as a pair although nobody said that it is one."""
+        return not self.headed and "header" not in self.model_fields_set
 
     def records(self, path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, tuple[str, str] | None]]:
         rows = self.rows(path, invalid, counts)
