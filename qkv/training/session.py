@@ -57,9 +57,9 @@ def lead(
 ) -> Result:
     """Train, log, validate and save: the part of the leader."""
     loop = make_loop(recipe, prepared, checkpoint, team)
-    if loop.state.finished:
-        reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
-        loop.state.finished = False
+    finished_before, updates_before = loop.state.finished, loop.state.progress.updates
+    # Decided anew by what the recipe says now.
+    loop.state.finished = False
     _require_best(run, loop.state, reporter)
     saved_config = prepared.saved_config(recipe)
     validator = None
@@ -89,6 +89,8 @@ def lead(
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
         loop.run()
     state = loop.state
+    if finished_before and state.finished and state.progress.updates == updates_before:
+        reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
 
 

@@ -172,7 +172,9 @@ def test_finished_run_goes_on_when_asked(straight: Path, data: Path, scratch: Pa
     assert again.code == 0
     assert "the run is finished" in again.stderr
     assert len(updates_of(run)) == 8
-    assert forks.qkv("train", "--resume", run, f"training.stop_after={UPDATES}u").code == 0
+    longer = forks.qkv("train", "--resume", run, f"training.stop_after={UPDATES}u")
+    assert longer.code == 0
+    assert "the run is finished" not in longer.stderr
     assert updates_of(run) == updates_of(straight)
     weights = f"checkpoints/step-{UPDATES:08d}/model.safetensors"
     assert final_hashes(run)[weights] == final_hashes(straight)[weights]
