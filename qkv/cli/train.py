@@ -60,10 +60,18 @@ class _Asked:
         import os
 
         from qkv.config.yaml import read_yaml
+        from qkv.errors import UsageError
         from qkv.training.lock import require_free
+        from qkv.training.run_folder import RunFolder
 
-        if self.recipe is not None and Path(self.recipe).exists():
-            read_yaml(Path(self.recipe))
+        path = None if self.recipe is None else Path(self.recipe)
+        if path is not None and path.is_dir():
+            # Any other folder may have the name of one of qkv's own recipes; `load_recipe` knows them.
+            run = RunFolder(path)
+            if run.config.is_file() and run.checkpoints.is_dir():
+                raise UsageError(f"{path}: is a run, not a recipe; go on with it by qkv train --resume {path}")
+        elif path is not None and path.exists():
+            read_yaml(path)
         # Of the processes of torchrun only the first one holds the lock, perhaps already.
         if self.run is not None and "TORCHELASTIC_RUN_ID" not in os.environ:
             require_free(Path(self.run))

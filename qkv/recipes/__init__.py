@@ -43,9 +43,12 @@ def load_recipe(recipe: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def _found(recipe: Path) -> Path:
-    if recipe.exists():
+    bare = recipe.name == str(recipe) and not recipe.suffix
+    # Data is often in a folder of the same name; a folder is no recipe, so it does not hide one.
+    hidden = bare and recipe.is_dir() and recipe.name in recipe_names()
+    if recipe.exists() and not hidden:
         return recipe
-    if recipe.name == str(recipe) and not recipe.suffix:
+    if bare:
         return recipe_path(recipe.name)
     own = FOLDER / recipe.name
     return own if recipe == Path("recipes", recipe.name) and own.is_file() else recipe

@@ -10,6 +10,7 @@ from qkv.config import load_config
 from qkv.recipes import load_recipe, recipe_names, recipe_text, title
 from qkv.recipes.init import new_recipe
 from qkv.training.recipe import Recipe
+from qkv.training.run_folder import RunFolder
 from tests.support.forks import Forks
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,23 @@ def test_train_by_name(forks: Forks, scratch: Path) -> None:
     ended = forks.qkv("train", "reverse", "training.stop_after=2u", "validation.every=2u", cwd=scratch)
     assert ended.code == 0, ended.stderr
     assert load_config(Recipe, scratch / "runs" / "reverse" / "config.yaml").model == load_recipe("reverse").model
+
+
+def test_a_folder_does_not_hide_a_recipe(forks: Forks, scratch: Path) -> None:
+    for name in ("reverse", "mine"):
+        (scratch / name).mkdir()
+    ended = forks.qkv("train", "reverse", cwd=scratch)
+    assert "toy/reverse" in ended.complaint, "the recipe is found; the data that it names is not here"
+    ended = forks.qkv("train", "mine", cwd=scratch)
+    assert (ended.code, ended.complaint) == (2, "mine: is a folder; name a YAML file")
+
+
+def test_a_run_in_place_of_a_recipe(forks: Forks, scratch: Path) -> None:
+    RunFolder(scratch / "runs" / "x").create()
+    (scratch / "runs" / "x" / "config.yaml").write_text(recipe_text("reverse"))
+    ended = forks.qkv("train", "runs/x", cwd=scratch)
+    wanted = "runs/x: is a run, not a recipe; go on with it by qkv train --resume runs/x"
+    assert (ended.code, ended.complaint) == (2, wanted)
 
 
 def test_init_and_train(forks: Forks, scratch: Path) -> None:
