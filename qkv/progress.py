@@ -69,11 +69,15 @@ class PlainReporter:
 
     def counting(self, what: str) -> Counting:
         pace = Pace(what)
+        begun = False
 
         def count(done: int, total: int | None) -> None:
+            nonlocal begun
             words = pace.words(done, total)
-            if self.due():
+            # Whoever has read of the work also reads that it is finished.
+            if self.due() or (begun and done == total):
                 self.say(words)
+                begun = done != total
 
         return count
 

@@ -62,7 +62,8 @@ def tune(
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)
     try:
-        translator = translation_config(overrides_of(fixed)).translator([folder], engine, draft="none")
+        others = {key: value for key, value in fixed.items() if not key.startswith("search.")}
+        translator = translation_config(overrides_of(others), folder).translator([folder], engine, draft="none")
         found = tune(translator, test, chosen, fixed, points, reporter.counting("Tuning"))
     finally:
         reporter.close()
@@ -72,6 +73,9 @@ def tune(
         print_tables([_table(found, len(test))])
     if len(test) < FEW:
         typer.echo(f"only {len(test):,} sources: small differences are chance; give more to choose by", err=True)
+    if found.recommended is None:
+        typer.echo("nothing was stored: no other settings are better than the present ones", err=True)
+        return
     best = " ".join(overrides_of(found.best_search))
     if dry_run:
         typer.echo(f"best: {best}; nothing was stored", err=True)
@@ -90,7 +94,7 @@ def _table(found: "Tuning", outputs: int) -> "Table":
             *(f"{score:.2f}" for score in trial.scores),
             f"{trial.outputs_cut:,}",
             f"{trial.seconds:.1f}",
-            "best" if trial is found.best else "",
+            ", ".join(["present"] * trial.present + ["best"] * (trial is found.best)),
         ]
         for trial in found.trials
     ]

@@ -36,13 +36,16 @@ GRIDS: Mapping[str, list[dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the grid, and what came of it."""
+    """One search, and what came of it."""
 
     settings: Settings
+    """Its point of the grid; empty for a present search that is not in the grid."""
     scores: list[float]
     """In the order of the metrics; the first one decides."""
     outputs_cut: int
     seconds: float
+    present: bool = False
+    """Whether this is the search that the model uses by default already."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """By the first metric; of equals the first, which is the quickest of the usual grid."""
+        """By the first metric; of equals the first, so that the present search stays unless another is better."""
         sign = 1 if self.metrics[0].higher_is_better else -1
         return max(self.trials, key=lambda trial: sign * trial.scores[0])
 
@@ -71,6 +74,7 @@ class Tuning:
                     "scores": dict(zip(names, trial.scores, strict=True)),
                     "outputs_cut": trial.outputs_cut,
                     "seconds": trial.seconds,
+                    "present": trial.present,
                     "best": trial is self.best,
                 }
                 for trial in self.trials
@@ -85,8 +89,10 @@ class Tuning:
         return {key: value for key, value in settings.items() if key.startswith("search.")}
 
     @property
-    def recommended(self) -> dict[str, Any]:
-        """The same, as they are stored with a model."""
+    def recommended(self) -> dict[str, Any] | None:
+        """The same, as they are stored with a model; None if no trial is better than the present search."""
+        if self.best.present:
+            return None
         keys: dict[str, Any] = apply_overrides({}, overrides_of(self.best_search))["search"]
         return keys
 
@@ -145,15 +151,18 @@ def tune(
     points: Sequence[Settings],
     progress: Counting = lambda done, total: None,
 ) -> Tuning:
-    """Decode the sources of `test` with the settings of each point, and score the outputs."""
+    """Decode the sources of `test` with the present search of `translator`, then with the settings of each point, and
+    score the outputs.
+    """
     require_measurable(test, metrics)
     if test.sources is None:
         raise UsageError("a model needs something to translate: give the sources by --src FILE")
-    searches = [_search(fixed | point, translator.models.config.model.decoder) for point in points]
+    candidates = _candidates(translator, fixed, points)
     # A beam takes about as long as it is wide: the remaining time is told by that.
-    total = sum(search.rows for search in searches) * len(test)
-    trials, before = [], 0
-    for point, search in zip(points, searches, strict=True):
+    total = sum(search.rows for _, search in candidates) * len(test)
+    trials: list[Trial] = []
+    before = 0
+    for point, search in candidates:
 
         def tick(done: int, of: int, before: int = before, rows: int = search.rows) -> None:
             progress(before + done * rows, total)
@@ -163,9 +172,21 @@ def tune(
         seconds = time.monotonic() - began
         texts = [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]
         scores = [metric.score(texts, test.references) for metric in metrics]
-        trials.append(Trial(point, scores, sum(translation.out_cut for translation in found), seconds))
+        trials.append(Trial(point, scores, sum(translation.out_cut for translation in found), seconds, not trials))
         before += search.rows * len(test)
+        progress(before, total)
     return Tuning(list(metrics), trials, fixed)
+
+
+def _candidates(
+    translator: Translator, fixed: Settings, points: Sequence[Settings]
+) -> list[tuple[Settings, SearchConfig]]:
+    """The present search, then those of the points that differ from it."""
+    decoder, present = translator.models.config.model.decoder, translator.search
+    # A translator gives its search the model's own limits: with them the same settings are equal.
+    grid = [(point, translator.with_search(_search(fixed | point, decoder)).search) for point in points]
+    own = next((point for point, search in grid if search == present), {})
+    return [(own, present), *((point, search) for point, search in grid if search != present)]
 
 
 def _search(settings: Settings, decoder: DecoderConfig) -> SearchConfig:

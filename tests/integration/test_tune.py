@@ -14,6 +14,9 @@ from qkv.decoding.settings import translation_config
 from qkv.decoding.translator import Translator
 from qkv.decoding.usual import usual_search
 from qkv.errors import QkvError, UsageError
+from qkv.evaluation.files import EvaluationSet
+from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.tune import tune
 from qkv.files import read_manifest, verify_folder
 from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
 from qkv.training.recommend import recommend
@@ -30,6 +33,10 @@ def run(long_run: Path, scratch: Path) -> Path:
     return Path(shutil.copytree(long_run, scratch / "run"))
 
 
+CUT = {"kind": "beam", "max_length": 5}
+"""A present search that every other one is better than."""
+
+
 def store(run: Path, search: dict[str, Any]) -> None:
     recommend(run / "best", search, read_manifest(run / "best")["seal"])
 
@@ -40,10 +47,11 @@ def settings_of(folder: Path) -> object:
 
 def test_the_best_settings_are_stored_and_used(run: Path, scratch: Path, forks: Forks) -> None:
     """An output of five tokens is never right, so the other limit wins; the data is the run's own dev."""
+    store(run, CUT)
     ended = forks.qkv("tune", run, "search.max_length=5,40", "search.size=2", "--metrics", "exact")
     assert quiet(ended).splitlines()[1:] == [
         "search.max_length  exact match  cut  seconds",
-        *[line for line in ended.stdout.splitlines() if line.lstrip().startswith(("5 ", "40 "))],
+        *[line for line in ended.stdout.splitlines() if line.lstrip().startswith(("0.00 ", "5 ", "40 "))],
     ]
     best = [line for line in ended.stdout.splitlines() if line.endswith("best")]
     assert [line.split()[:3] for line in best] == [["40", "100.00", "0"]]
@@ -69,7 +77,8 @@ def test_a_dry_run_stores_nothing(run: Path, scratch: Path, long_data: Path, for
         ended = forks.qkv("tune", run, *data, "--dry-run", "--json", "--metrics", "exact", "--max-sources", "2")
         found = json.loads(quiet(ended))
         assert len(found["trials"]) == 13
-        assert found["trials"][0]["settings"] == {"search.size": "1"}
+        assert found["trials"][0]["present"]
+        assert found["trials"][1]["settings"] == {"search.size": "1"}
         assert sum(trial["best"] for trial in found["trials"]) == 1
         assert "nothing was stored" in ended.stderr
     assert load_config(SavedConfig, run / "best" / CONFIG) == before
@@ -88,6 +97,7 @@ def test_what_happens_to_stored_settings(run: Path, scratch: Path, forks: Forks)
 
 
 def test_an_export_can_be_tuned(run: Path, scratch: Path, forks: Forks) -> None:
+    store(run, CUT)
     quiet(forks.qkv("export", run, "--to", "ctranslate2", "--out", scratch / "fast"))
     settings = ("search.size=2,3", "--metrics", "exact")
     quiet(forks.qkv("tune", scratch / "fast", *settings, "--tsv", write_pairs(scratch)))
@@ -112,12 +122,15 @@ def test_what_is_asked_for_comes_first(run: Path) -> None:
 
 def test_a_model_that_writes_all_at_once(scratch: Path, forks: Forks) -> None:
     save_model(scratch / "ctc", decided_model(decoder={"kind": "ctc"}))
+    silent = {"kind": "refine", "blank_penalty": -50.0}
+    recommend(scratch / "ctc", silent, read_manifest(scratch / "ctc")["seal"])
     lines = "".join(f"w00{place} w010\tw00{place}\n" for place in range(4))
     (scratch / "pairs.tsv").write_text(lines, encoding="utf-8")
     settings = ("search.blank_penalty=-1,0,1", "--tsv", scratch / "pairs.tsv", "--metrics", "chrf", "--engine", "torch")
     quiet(forks.qkv("tune", scratch / "ctc", *settings))
     search = usual_search(scratch / "ctc")
     assert isinstance(search, RefineConfig)
+    assert search.blank_penalty in (-1, 0, 1)
     stored = settings_of(scratch / "ctc")
     assert stored == {"kind": "refine", "blank_penalty": search.blank_penalty}
 
@@ -172,7 +185,34 @@ def test_a_training_that_began_meanwhile_is_not_disturbed(run: Path) -> None:
     assert settings_of(run / "best") == before
 
 
+@pytest.mark.parametrize("present", [None, {"kind": "beam", "size": 3}])
+def test_equal_scores_keep_the_present_settings(
+    present: dict[str, Any] | None, run: Path, scratch: Path, forks: Forks
+) -> None:
+    if present:
+        store(run, present)
+    before = read_manifest(run / "best")["seal"]
+    ended = forks.qkv("tune", run, "search.size=1,2,3", "--metrics", "exact", "--tsv", write_pairs(scratch))
+    (best,) = (line.split() for line in quiet(ended).splitlines() if line.endswith("best"))
+    assert best[-2:] == ["present,", "best"]
+    assert (best[0] == "3") == bool(present)
+    assert "nothing was stored: no other settings are better" in ended.stderr
+    assert settings_of(run / "best") == present
+    assert read_manifest(run / "best")["seal"] == before
+
+
+@pytest.mark.parametrize("sources", [1, 3])
+def test_progress_ends_at_its_total(sources: int, run: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    test = EvaluationSet("dev", [["a"]] * sources, SOURCES[:sources])
+    points = [{"search.size": "1"}, {"search.size": "2"}]
+    tune(Translator(run), test, [METRICS["exact"]], {}, points, lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
 def test_only_what_is_stored_is_named(run: Path, scratch: Path, forks: Forks) -> None:
+    store(run, CUT)
     settings = ("search.size=2,3", "batch_tokens=512", "--metrics", "exact", "--tsv", write_pairs(scratch))
     ended = forks.qkv("tune", run, *settings)
     assert f"{run / 'best'}: uses search.kind=beam search.size=2 from now on" in ended.stderr

@@ -61,4 +61,5 @@ def test_lines_are_rare_and_quick_work_says_nothing(monkeypatch: pytest.MonkeyPa
         "Work: 2 of 30, 0:28 left",
         "Work: 12 of 30, 0:18 left",
         "Work: 22 of 30, 0:08 left",
+        "Work: 30 of 30, 0:00 left",
     ]
