@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from qkv.errors import CorruptFolder
+from qkv.wording import first_problem
 
 T = TypeVar("T")
 
@@ -66,7 +67,9 @@ def parse_record(raw: bytes, shape: type[T], path: Path, what: str) -> T:
     try:
         value: T = _adapter(shape).validate_json(raw)
     except ValidationError as error:
-        raise CorruptFolder(f"{path}: is not {what} ({_first(error)}); use another copy of the folder") from error
+        raise CorruptFolder(
+            f"{path}: is not {what} ({first_problem(error)}); use another copy of the folder"
+        ) from error
     return value
 
 
@@ -77,11 +80,3 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
     if shape not in _adapters:
         _adapters[shape] = TypeAdapter(shape)
     return _adapters[shape]
-
-
-def _first(error: ValidationError) -> str:
-    """The first problem and where it is."""
-    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part)[:40] for part in problem["loc"][:8])
-    message = problem["msg"].replace("Input should", "should")
-    return f"{place}: {message}" if place else message

@@ -6,8 +6,10 @@ import sys
 import traceback
 import warnings
 from contextlib import suppress
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from qkv.cli import (
     attach,
@@ -31,8 +33,26 @@ from qkv.cli import (
 from qkv.cli.streams import open_closed_streams
 from qkv.errors import QkvError
 
+
+class PlainGroup(TyperGroup):
+    """Verbs whose wrong options are refused in plain words; typer passes on the wording of pydantic."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):
+                from qkv.wording import first_problem
+
+                error.message = first_problem(error.__cause__)
+            raise
+
+
 app = typer.Typer(
     name="qkv",
+    cls=PlainGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

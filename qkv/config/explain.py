@@ -26,6 +26,7 @@ from qkv.config.words import (
     shown,
 )
 from qkv.errors import ConfigError
+from qkv.wording import BOUNDS
 
 C = TypeVar("C", bound=Config)
 
@@ -176,8 +177,8 @@ def _what(item: ErrorDetails, spot: _Spot) -> str:
         return f"is missing; add it ({in_words(spot.type)})"
     if found in ("value_error", "assertion_error"):
         return " ".join(str(context.get("error", item["msg"])).split())
-    if found in _BOUNDS:
-        words, limit = _BOUNDS[found]
+    if found in BOUNDS:
+        words, limit = BOUNDS[found]
         return f"must be {words} {context[limit]}, not {shown(value)}"
     if found.endswith(("too_short", "too_long")):
         limit, words = ("min_length", "at least") if found.endswith("short") else ("max_length", "at most")
@@ -197,15 +198,6 @@ def _what(item: ErrorDetails, spot: _Spot) -> str:
         return _must_be(spot.type, value)
     message = item["msg"].replace("Input should", "must")
     return f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
-
-
-_BOUNDS = {
-    "greater_than": ("greater than", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("less than", "lt"),
-    "less_than_equal": ("at most", "le"),
-    "multiple_of": ("a multiple of", "multiple_of"),
-}
 
 
 def _must_be(annotation: Any, value: Any) -> str:

@@ -12,7 +12,7 @@ import qkv
 
 PACKAGE = Path(qkv.__file__).parent
 ROWS = [
-    {"child", "errors", "files", "outputs", "plugins", "progress", "reading", "shapes", "temporary"},
+    {"child", "errors", "files", "outputs", "plugins", "progress", "reading", "shapes", "temporary", "wording"},
     {"config"},
     {"functional"},
     {"text"},

@@ -48,7 +48,7 @@ def test_a_file_and_the_null_device_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"name": "a", "size": 1}', "share"),
+        ('{"name": "a", "size": 1}', "the key share is missing"),
         ('{"name": 1, "size": 1, "share": 1}', "name"),
         ('{"name": "a", "size": true, "share": 1}', "size"),
         ('{"name": "a", "size": 1.5, "share": 1}', "size"),
@@ -56,9 +56,9 @@ def test_a_file_and_the_null_device_are_read(tmp_path: Path) -> None:
         ('{"name": "a", "size": 1, "share": NaN}', "share"),
         ('{"name": "a", "size": 1, "share": 1e999}', "share"),
         ('{"name": "\\ud800", "size": 1, "share": 1}', "hex escape"),
-        ('{"name": "a", "size": 1, "share": 1, "more": 1}', "more"),
+        ('{"name": "a", "size": 1, "share": 1, "more": 1}', "the key more is unknown"),
         ("[" * 100_000, "recursion"),
-        ("[]", "should be"),
+        ("[]", "must be"),
         ("", "EOF"),
         ("\x00\xff", "JSON"),
     ],
