@@ -1,6 +1,6 @@
 """Whether a model can be trained in the memory that is free: known before anything of it is allocated."""
 
-from qkv.errors import UsageError
+from qkv.errors import QkvError
 from qkv.kernels.available import available_memory
 from qkv.models.size import count_parameters
 from qkv.training.prepare import Prepared
@@ -19,7 +19,7 @@ def require_memory(recipe: Recipe, prepared: Prepared) -> None:
     numbers = NUMBERS + (recipe.training.ema is not None)
     needed, free = parameters * numbers * BYTES * workers, available_memory()
     if free is not None and needed > free:
-        raise UsageError(
+        raise QkvError(
             f"the model has {parameters:,} parameters: training it takes {needed / GIB:,.1f} GiB of memory for them, "
             f"their gradients and the optimiser in {workers} worker(s), and {free / GIB:,.1f} GiB are free; choose a "
             "smaller model.d_model, model.d_ff or number of layers, or fewer training.workers"

@@ -163,8 +163,10 @@ def test_recipe_that_is_not_there(scratch: Path, forks: Forks) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much memory is taken")
 def test_a_model_that_does_not_fit_into_memory(own: Path, scratch: Path, forks: Forks) -> None:
-    """PyTorch raises a RuntimeError of its own where memory ends: still one sentence, and no traceback."""
+    """Neither the one whose weights are too many, nor the one that PyTorch finds too large on the way."""
     recipe = write_recipe(scratch / "recipe.yaml", plain(own, scratch / "run", 2))
     little = "tests.support.faults:with_little_memory"
     ended = forks.call(little, 1 << 30, "train", str(recipe), "model.d_ff=8000000")
-    assert "not enough memory" in refused(ended, 1, scratch)
+    assert "GiB are free; choose a smaller model.d_model" in refused(ended, 1, scratch)
+    ended = forks.call(little, 1 << 30, "train", str(recipe), "model.d_ff=500000", "run=" + str(scratch / "wide"))
+    assert "memory" in refused(ended, 1, scratch)
