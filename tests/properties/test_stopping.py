@@ -76,8 +76,8 @@ def test_the_default_finds_what_exact_search_finds(models: str, request: pytest.
     assert search_all(every, GreedyConfig()).mean_score() <= default.mean_score() <= exact.mean_score()
 
 
-def test_counting_ends_is_worse_than_greedy_search(trained: list[Seq2Seq]) -> None:
-    """What the default is there for: weak ENDs stop a search by `enough`, and its outputs are too short."""
-    hasty, greedy = search_all(trained, BeamConfig(stop="enough")), search_all(trained, GreedyConfig())
-    assert hasty.mean_score() < greedy.mean_score() - 0.02
-    assert sum(len(one.tokens) for one in hasty.outputs) < sum(len(one.tokens) for one in greedy.outputs)
+def test_counting_ends_stops_too_early(trained: list[Seq2Seq]) -> None:
+    """What the default is there for: weak ENDs stop a search by `enough`, and its outputs are worse and too short."""
+    hasty, default = search_all(trained, BeamConfig(stop="enough")), search_all(trained, BeamConfig())
+    assert hasty.mean_score() < default.mean_score()
+    assert sum(len(one.tokens) for one in hasty.outputs) < sum(len(one.tokens) for one in default.outputs)
