@@ -14,7 +14,7 @@ from qkv.models.stacks.base import Depth, Layers, StackConfig, stacks
 
 @stacks.register
 class UniversalConfig(StackConfig):
-    """One layer, applied as often as the stack has layers; each step is told where it stands in both directions."""
+    """One layer, applied as often as the stack has layers; each step adds position and depth embeddings."""
 
     kind: Literal["universal"] = "universal"
 
