@@ -30,7 +30,7 @@ test: lint ## lint, run all the tests, and those of numbers once more as on an o
 	$(MAKE) --no-print-directory avx2
 
 # What depends on how a processor rounds: equations, kernels, fast engines and quantised exports.
-UNIT := tests/unit/interop/test_ctranslate2 tests/unit/interop/test_int8 tests/unit/interop/test_onnx \
+UNIT := tests/unit/export/test_ctranslate2 tests/unit/export/test_int8 tests/unit/export/test_onnx \
   tests/unit/decoding/test_agreement tests/unit/decoding/test_ctranslate2_engine tests/unit/decoding/test_onnx_engine
 ROUNDING := tests/numerics $(UNIT:=.py) tests/integration/test_export.py \
   tests/unit/decoding/test_drafts.py::test_of_equal_tokens_the_lowest_id_wins

@@ -30,8 +30,8 @@ import torch
 from peers.attention import KINDS, RIVALS, Sizes, missing
 from process_memory import allow, peak_bytes, ran_out
 
+from qkv.core.progress import default_reporter
 from qkv.kernels.memory import keep_freed_memory
-from qkv.progress import default_reporter
 from qkv.visual.lines import draw_lines
 
 Line = dict[str, Any]

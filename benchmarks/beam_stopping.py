@@ -21,20 +21,20 @@ import torch
 
 from qkv.config.overrides import apply_overrides
 from qkv.data.length_limit import LengthLimit
-from qkv.decoding.batching import by_length
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.engine import DecodeRequest, Engine
-from qkv.decoding.engines import EngineName, Engines
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.model_set import ModelSet
-from qkv.decoding.search import Constraints, SearchConfig
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.decoding.translator import MAX_SRC_TOKENS
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.models.locate import locate_model
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.engines.choose import EngineName, Engines
+from qkv.engines.model_set import ModelSet
+from qkv.engines.torch_engine import TorchEngine
+from qkv.models.saved.locate import locate_model
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.search.base import Constraints, SearchConfig
+from qkv.search.batching import by_length
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
 from qkv.text import SPECIAL
+from qkv.translate.translator import MAX_SRC_TOKENS
 
 Work = list[tuple[Engine, list[list[int]]]]
 """Engines and the sources for each."""

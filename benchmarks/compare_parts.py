@@ -24,20 +24,20 @@ from typing import Any
 from training_runs import train_or_resume
 
 from qkv.config.base import Kinds
+from qkv.core.files import write_atomic
+from qkv.core.progress import default_reporter
 from qkv.evaluation.compare import SystemScore, compare_outputs, verdict
 from qkv.evaluation.files import EvaluationSet, read_evaluation_set, read_outputs
-from qkv.evaluation.metric import Metric
-from qkv.evaluation.metrics import choose_metrics
+from qkv.evaluation.metrics.base import Metric
+from qkv.evaluation.metrics.registry import choose_metrics
 from qkv.evaluation.systems import decode_outputs
-from qkv.files import write_atomic
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.folder import load_model
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
-from qkv.progress import default_reporter
+from qkv.models.saved.folder import load_model
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
 from qkv.recipes import load_recipe
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
 
 RECIPE = "multi30k-en-de"
 PARTS: dict[str, Kinds[Any]] = {"positions": positions, "wiring": wirings, "stack": stacks, "residual": residuals}

@@ -46,10 +46,10 @@ Decode = Callable[[int, int, list[str]], list[str]]
 
 def make(preset: str, folder: Path) -> None:
     """The model in all three forms."""
-    from qkv.interop.ctranslate2 import export_ctranslate2
-    from qkv.interop.huggingface import export_huggingface
-    from qkv.models.config import ModelConfig
-    from qkv.models.folder import save_model
+    from qkv.export.ctranslate2 import export_ctranslate2
+    from qkv.export.huggingface import export_huggingface
+    from qkv.models.saved.folder import save_model
+    from qkv.models.transformer.config import ModelConfig
 
     saved = random_model(ModelConfig(preset=preset))
     save_model(folder / "ours", saved)
@@ -59,10 +59,10 @@ def make(preset: str, folder: Path) -> None:
 
 
 def ours(folder: Path, engine: str) -> Decode:
-    from qkv.decoding.beam import BeamConfig
-    from qkv.decoding.greedy import GreedyConfig
-    from qkv.decoding.search import SearchConfig
-    from qkv.decoding.translator import Translator
+    from qkv.search.base import SearchConfig
+    from qkv.search.beam import BeamConfig
+    from qkv.search.greedy import GreedyConfig
+    from qkv.translate.translator import Translator
 
     made: dict[tuple[int, int], Translator] = {}
 

@@ -22,23 +22,23 @@ from pathlib import Path
 from statistics import mean, median
 
 from qkv.config import load_config
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.drafting import DraftLike
-from qkv.decoding.engines import EngineName
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.search import SearchConfig
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
+from qkv.engines.choose import EngineName
 from qkv.evaluation.compare import compare_outputs, verdict
 from qkv.evaluation.files import EvaluationSet, read_evaluation_set
-from qkv.evaluation.metric import Metric
-from qkv.evaluation.metrics import choose_metrics
-from qkv.interop.export import export_model
-from qkv.interop.onnx import reasons_against
+from qkv.evaluation.metrics.base import Metric
+from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.export.folder import export_model
+from qkv.export.onnx import reasons_against
 from qkv.kernels.threads import using_threads
-from qkv.models.folder import CONFIG, SavedConfig
-from qkv.models.locate import locate_model
+from qkv.models.saved.folder import CONFIG, SavedConfig
+from qkv.models.saved.locate import locate_model
+from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.search import RefineConfig
+from qkv.search.speculative.drafting import DraftLike
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from qkv.visual.scatter import Point, draw_points
 
 BASELINE = "greedy"

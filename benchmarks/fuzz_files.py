@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fuzz_targets import Target, make_targets
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 
 LONGEST = 20
 """Seconds that one case may take on a busy machine."""

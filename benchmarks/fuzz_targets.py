@@ -15,22 +15,22 @@ from mutations import spoilt_bytes, spoilt_json, spoilt_lines, spoilt_safetensor
 
 from qkv.config import dump_config, load_config
 from qkv.config.yaml import read_yaml
+from qkv.core.files import MANIFEST, _seal_of, sha256_of, verify_folder
 from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
 from qkv.data.store import Limits, PairStore
-from qkv.decoding.job import open_job
-from qkv.files import MANIFEST, _seal_of, sha256_of, verify_folder
-from qkv.models.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.tensor_header import require_memory
-from qkv.models.weights import load_weights, read_weights
+from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.header import require_memory
+from qkv.models.saved.weights import load_weights, read_weights
+from qkv.models.transformer.model import Seq2Seq
 from qkv.text import TextConfig, load_tokenizers
-from qkv.training.checkpoint import OPTIMIZER, STATE, Learner, load_checkpoint, save_checkpoint
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import read_metrics
-from qkv.training.state import TrainState
+from qkv.training.run.checkpoint import OPTIMIZER, STATE, Learner, load_checkpoint, save_checkpoint
+from qkv.training.run.folder import read_metrics
+from qkv.training.run.state import TrainState
+from qkv.translate.jobs.job import open_job
 
 Spoil = Callable[[bytes, random.Random], bytes]
 PAIRS = [("the cat", "die Katze"), ("a dog runs", "ein Hund läuft"), ("yes", "ja"), ("two small birds", "zwei Vögel")]

@@ -19,10 +19,10 @@ import numpy as np
 
 from qkv.data.check import check_data
 from qkv.data.stream import BatchStream
-from qkv.training.prepare import prepare
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
+from qkv.training.setup.prepare import prepare
 from qkv.training.trainer import Trainer
 
 WORDS = 5000

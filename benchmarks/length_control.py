@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
 
-from qkv.decoding.settings import translation_config
-from qkv.decoding.translator import Translator
+from qkv.translate.settings import translation_config
+from qkv.translate.translator import Translator
 
 FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5)
 

@@ -22,18 +22,18 @@ from typing import Any
 import torch
 
 from qkv.config import validate
+from qkv.core.progress import default_reporter
 from qkv.data.batch import Batch, collate
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.search import Limits, SearchTask
-from qkv.decoding.steps import ModelSteps
 from qkv.layers.position_offsets import offsets
 from qkv.layers.positions import positions
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
-from qkv.progress import default_reporter
+from qkv.search.base import Limits, SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NAMES
 from qkv.training.optimizers import AdamWConfig

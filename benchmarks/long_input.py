@@ -19,8 +19,8 @@ import time
 import torch
 from process_memory import allow, peak_bytes, ran_out
 
-from qkv.models.build import build_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.model import Seq2Seq
 from qkv.recipes import load_recipe
 
 RECIPE = "long-retrieval"

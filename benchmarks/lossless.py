@@ -17,18 +17,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qkv.decoding.drafters.base import Checked, DrafterConfig, Drafts, DraftSources
-from qkv.decoding.drafting import DraftLike
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.search import Constraints
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
+from qkv.engines.base import DecodeRequest
+from qkv.engines.torch_engine import TorchEngine
 from qkv.kernels.threads import using_threads
-from qkv.models.folder import SavedModel, load_model
-from qkv.models.locate import locate_model
+from qkv.models.saved.folder import SavedModel, load_model
+from qkv.models.saved.locate import locate_model
+from qkv.search.base import Constraints
+from qkv.search.greedy import GreedyConfig
+from qkv.search.speculative.drafters.base import Checked, DrafterConfig, Drafts, DraftSources
+from qkv.search.speculative.drafting import DraftLike
 from qkv.text.special import NAMES, SPECIAL
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 
 Ids = tuple[int, ...]
 

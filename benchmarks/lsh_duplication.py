@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.functional.masks import causal
+from qkv.layers.attention.context import View
 from qkv.layers.attention.lsh import LshAttention
 from qkv.layers.feed_forward import FeedForward
 from qkv.layers.positions.learned import Learned
-from qkv.layers.view import View
 
 FULL = "full"
 SYMBOLS = 127

@@ -17,11 +17,11 @@ from statistics import median
 from decoding_kinds import System, one_at_a_time
 from random_models import LENGTH, random_model, random_texts
 
-from qkv.decoding.greedy import GreedyConfig
-from qkv.interop.export import export_model
-from qkv.models.config import ModelConfig
+from qkv.export.folder import export_model
 from qkv.models.decoders.ctc import CtcConfig
-from qkv.models.folder import save_model
+from qkv.models.saved.folder import save_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.search.greedy import GreedyConfig
 
 BASELINES = {"torch": "greedy, torch", "CTranslate2 int8": "greedy, ctranslate2 int8"}
 

@@ -22,23 +22,22 @@ import torch
 
 from qkv.config.base import Kinds
 from qkv.data.batch import Batch, collate
-from qkv.decoding.steps import ModelSteps
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import using_threads
 from qkv.layers.attention import attentions
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
-from qkv.training.gradient import FlatGradient
 from qkv.training.optimizers import AdamWConfig
-from qkv.training.update import add_gradients
+from qkv.training.update import FlatGradient, add_gradients
 
 VOCAB = 8000
 RATE = 1e-4

@@ -4,8 +4,8 @@ import random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qkv.models.config import ModelConfig
-    from qkv.models.folder import SavedModel
+    from qkv.models.saved.folder import SavedModel
+    from qkv.models.transformer.config import ModelConfig
 
 VOCABULARY, LENGTH = 8000, 15
 
@@ -15,7 +15,7 @@ def random_model(config: "ModelConfig") -> "SavedModel":
     # Here: a program that only wants texts shall not have PyTorch in its process.
     import torch
 
-    from qkv.models.folder import SavedConfig, SavedModel, new_model
+    from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
     from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
 
     kind = WhitespaceConfig()

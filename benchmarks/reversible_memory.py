@@ -16,8 +16,8 @@ import time
 
 import torch
 
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
 
 VOCAB = 1000
 TRUTHFUL = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from statistics import mean
 
-from qkv.decoding.settings import translation_config
-from qkv.decoding.translation import Translation
 from qkv.evaluation.compare import compare_outputs, verdict
 from qkv.evaluation.files import read_evaluation_set
-from qkv.evaluation.metrics import choose_metrics
+from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.translate.settings import translation_config
+from qkv.translate.translation import Translation
 from qkv.visual.scatter import Point, draw_points
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from training_runs import train_or_resume
 
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
 
 KINDS = {
     "nat": ["model.decoder={kind: nat}"],

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
 
 
 def train_or_resume(run: RunFolder, recipe: Path | str, settings: Sequence[str]) -> None:

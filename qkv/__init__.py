@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qkv.config import load_config
-    from qkv.decoding.translation import Translation
-    from qkv.decoding.translator import Translator
     from qkv.layers.attention.recording import AttentionRecord, capture_attention
-    from qkv.models.folder import load_model, save_model
+    from qkv.models.saved.folder import load_model, save_model
     from qkv.training.recipe import Recipe
     from qkv.training.trainer import Trainer
+    from qkv.translate.translation import Translation
+    from qkv.translate.translator import Translator
 
 _HOMES = {
     "AttentionRecord": "qkv.layers.attention.recording",
     "Recipe": "qkv.training.recipe",
     "Trainer": "qkv.training.trainer",
-    "Translation": "qkv.decoding.translation",
-    "Translator": "qkv.decoding.translator",
+    "Translation": "qkv.translate.translation",
+    "Translator": "qkv.translate.translator",
     "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
-    "load_model": "qkv.models.folder",
-    "save_model": "qkv.models.folder",
+    "load_model": "qkv.models.saved.folder",
+    "save_model": "qkv.models.saved.folder",
 }
 
 __all__ = [

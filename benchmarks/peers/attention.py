@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.layers.attention import AttentionConfig, FullConfig, LongformerConfig, LshConfig, TruncatedConfig
-from qkv.layers.view import View
+from qkv.layers.attention.context import View
 
 Layer = Callable[[Tensor], Tensor]
 

@@ -12,16 +12,14 @@ import typer
 from typer.core import TyperGroup
 
 from qkv.cli import (
-    attach,
-    average,
     compare,
     config,
     data,
     demo,
     distill,
     evaluate,
-    export,
     init,
+    model,
     recipe,
     score,
     show,
@@ -30,8 +28,8 @@ from qkv.cli import (
     translate,
     tune,
 )
-from qkv.cli.streams import open_closed_streams
-from qkv.errors import QkvError
+from qkv.cli.shared.streams import open_closed_streams
+from qkv.core.errors import QkvError
 
 
 class PlainGroup(TyperGroup):
@@ -44,7 +42,7 @@ class PlainGroup(TyperGroup):
             from pydantic import ValidationError
 
             if isinstance(error.__cause__, ValidationError):
-                from qkv.wording import first_problem
+                from qkv.core.wording import first_problem
 
                 error.message = first_problem(error.__cause__)
             raise
@@ -86,10 +84,10 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
-app.command("average")(average.average)
-app.command("attach")(attach.attach)
+app.command("average")(model.average)
+app.command("attach")(model.attach)
 app.command("distill")(distill.distill)
-app.command("export")(export.export)
+app.command("export")(model.export)
 app.command("demo")(demo.demo)
 app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")

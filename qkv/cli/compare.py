@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from qkv.cli.evaluate import AsJson, Beam, Engine, Examples, Report
-from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.shared.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
 
 
 def compare(
@@ -36,17 +36,17 @@ def compare(
     """
     import json
 
-    from qkv.cli.evaluation_options import choose, given_test_set, own_test, refuse_without_model
-    from qkv.cli.tables import print_tables
-    from qkv.errors import UsageError
-    from qkv.evaluation.as_json import comparison_dict
+    from qkv.cli.shared.evaluation_options import choose, given_test_set, own_test, refuse_without_model
+    from qkv.cli.shared.tables import print_tables
+    from qkv.core.errors import UsageError
+    from qkv.core.files import write_atomic
+    from qkv.core.outputs import require_writable
+    from qkv.core.progress import default_reporter
     from qkv.evaluation.compare import compare_outputs
-    from qkv.evaluation.report import comparison_report
+    from qkv.evaluation.report.as_json import comparison_dict
+    from qkv.evaluation.report.page import comparison_report
+    from qkv.evaluation.report.tables import comparison_tables
     from qkv.evaluation.systems import outputs_of
-    from qkv.evaluation.tables import comparison_tables
-    from qkv.files import write_atomic
-    from qkv.outputs import require_writable
-    from qkv.progress import default_reporter
 
     overrides = [given for given in systems if "=" in given and not Path(given).exists()]
     paths = [Path(given) for given in systems if given not in overrides]

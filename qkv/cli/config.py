@@ -30,8 +30,8 @@ def schema() -> None:
 def reference() -> None:
     """Print every key with its type, default and meaning, as Markdown: those of recipes, then those of decoding."""
     from qkv.config.reference import reference_page
-    from qkv.decoding.settings import TranslationConfig
     from qkv.training.recipe import Recipe
+    from qkv.translate.settings import TranslationConfig
 
     print(reference_page(Recipe, "Recipe", TRAINING))
     print(reference_page(TranslationConfig, "Using a model", USING, behind=Recipe), end="")

@@ -17,9 +17,9 @@ def check(
     """Sizes, lengths, unknown tokens, duplicates, overlap of train and test, and samples as the model sees them."""
     import json
 
-    from qkv.progress import default_reporter
+    from qkv.core.progress import default_reporter
     from qkv.recipes import load_recipe
-    from qkv.training.inspect_data import inspect_data
+    from qkv.training.setup.inspect_data import inspect_data
 
     reporter = default_reporter()
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qkv.errors import CorruptFolder, DataError
+from qkv.core.errors import CorruptFolder, DataError
 
 if TYPE_CHECKING:
     from qkv.demo.desk import Desk
@@ -65,7 +65,7 @@ def _learn_and_show(folder: Path, minutes: float, words: int | None, again: bool
 
 
 def _learn(place: "DemoFolder", minutes: float, words: int | None) -> "Results":
-    from qkv.progress import default_reporter
+    from qkv.core.progress import default_reporter
 
     if not place.is_trained():
         trainer = place.trainer(minutes, words)

@@ -32,13 +32,13 @@ def distill(
     restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --out from the first line.")] = False,
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
-    from qkv.decoding.distill import as_recipe, at_work_on, distill, prepare_files, prepare_recipe
-    from qkv.decoding.settings import translation_config, with_beam
-    from qkv.errors import UsageError
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import refuse_inside
+    from qkv.core.progress import default_reporter
     from qkv.kernels.memory import keep_freed_memory
-    from qkv.outputs import refuse_inside
-    from qkv.progress import default_reporter
     from qkv.recipes import load_recipe
+    from qkv.translate.jobs.distill import as_recipe, at_work_on, distill, prepare_files, prepare_recipe
+    from qkv.translate.settings import translation_config, with_beam
 
     if (data is None) == (src is None) or (tgt and not src):
         raise UsageError("say what to distil: --data RECIPE, or --src FILE and perhaps --tgt FILE")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.shared.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
 
 if TYPE_CHECKING:
     from qkv.evaluation.evaluate import Evaluation
@@ -51,17 +51,17 @@ def evaluate(
 
     Without data, a run is measured on the test and dev data that its recipe names.
     """
-    from qkv.cli.evaluation_options import choose, given_test_set, refuse_without_model
-    from qkv.errors import UsageError
+    from qkv.cli.shared.evaluation_options import choose, given_test_set, refuse_without_model
+    from qkv.core.errors import UsageError
+    from qkv.core.files import write_atomic
+    from qkv.core.outputs import require_writable
+    from qkv.core.progress import default_reporter
     from qkv.evaluation.buckets import training_frequencies
     from qkv.evaluation.decoding import SystemOutputs
     from qkv.evaluation.evaluate import evaluate_outputs
     from qkv.evaluation.files import read_outputs, training_targets
-    from qkv.evaluation.report import evaluation_reports
+    from qkv.evaluation.report.page import evaluation_reports
     from qkv.evaluation.systems import decode_outputs
-    from qkv.files import write_atomic
-    from qkv.outputs import require_writable
-    from qkv.progress import default_reporter
 
     if (model is None) == (hyp is None):
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
@@ -95,8 +95,8 @@ def evaluate(
 
 def _tests(model: Path | None, given: "EvaluationSet | None", split: str | None) -> dict[str, "EvaluationSet"]:
     """The test set that was given, without a name, or those that the run's recipe names."""
-    from qkv.cli.evaluation_options import own_tests
-    from qkv.errors import UsageError
+    from qkv.cli.shared.evaluation_options import own_tests
+    from qkv.core.errors import UsageError
 
     if given is not None:
         return {"": given}
@@ -109,9 +109,9 @@ def _show(found: dict[str, "Evaluation"], as_json: bool) -> None:
     """Remarks on stderr; on stdout tables and signatures, or JSON."""
     import json
 
-    from qkv.cli.tables import print_tables
-    from qkv.evaluation.as_json import evaluation_dict
-    from qkv.evaluation.tables import evaluation_tables
+    from qkv.cli.shared.tables import print_tables
+    from qkv.evaluation.report.as_json import evaluation_dict
+    from qkv.evaluation.report.tables import evaluation_tables
 
     for name, one in found.items():
         for remark in one.remarks:

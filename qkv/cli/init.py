@@ -14,9 +14,9 @@ def init(
     out: Annotated[Path, typer.Option(help="The recipe to write.")] = Path("recipe.yaml"),
 ) -> None:
     """Write a recipe that fits your pairs, with a comment on each choice."""
-    from qkv.errors import UsageError
-    from qkv.files import write_atomic
-    from qkv.progress import default_reporter
+    from qkv.core.errors import UsageError
+    from qkv.core.files import write_atomic
+    from qkv.core.progress import default_reporter
     from qkv.recipes.init import new_recipe
 
     if out.exists():

@@ -38,8 +38,8 @@ def copy(
     ] = None,
 ) -> None:
     """Copy a recipe, to change it."""
-    from qkv.errors import UsageError
-    from qkv.files import write_atomic
+    from qkv.core.errors import UsageError
+    from qkv.core.files import write_atomic
     from qkv.recipes import recipe_text
 
     text = recipe_text(name)

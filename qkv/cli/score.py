@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from qkv.cli.evaluation_options import Data
+from qkv.cli.shared.evaluation_options import Data
 from qkv.cli.translate import Invalid
 
 PAIRS_AT_ONCE = 1024
@@ -27,9 +27,9 @@ def score(
     import json
     import math
 
-    from qkv.decoding.batching import in_chunks
-    from qkv.decoding.translator import Translator
-    from qkv.progress import default_reporter
+    from qkv.core.progress import default_reporter
+    from qkv.search.batching import in_chunks
+    from qkv.translate.translator import Translator
 
     pairs, total = _pairs(src, tgt, data, invalid_utf8)
     translator = Translator([model, *(voters or [])], "torch")
@@ -59,10 +59,10 @@ def _pairs(
     src: Path | None, tgt: Path | None, data: str | None, invalid: Literal["error", "replace"]
 ) -> tuple[Iterator[tuple[str, str]], int | None]:
     """The pairs, and how many they are if that is quickly found out."""
+    from qkv.core.errors import UsageError
     from qkv.data.lines import ReadCounts
     from qkv.data.readers.named import corpus_of
     from qkv.data.texts import paired, read_texts, survey
-    from qkv.errors import UsageError
 
     if data is not None and src is None and tgt is None:
         return ((pair.src, pair.tgt) for pair in corpus_of(data).read(Path("."), invalid, ReadCounts())), None

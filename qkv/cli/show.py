@@ -9,7 +9,7 @@ app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
 
 
 def _refuse_bad_text(text: str) -> None:
-    from qkv.errors import UsageError
+    from qkv.core.errors import UsageError
 
     try:
         text.encode()
@@ -25,12 +25,12 @@ def beam(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("beam.svg"),
 ) -> None:
     """Draw the tree that a beam search grows for a text; prints the text that won."""
-    from qkv.decoding.beam import BeamConfig
-    from qkv.decoding.model_set import ModelSet
-    from qkv.decoding.settings import translation_config
-    from qkv.errors import UsageError
-    from qkv.models.parallel import ParallelModel
-    from qkv.outputs import write_output
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
+    from qkv.models.parallel.base import ParallelModel
+    from qkv.search.beam import BeamConfig
+    from qkv.translate.settings import translation_config
     from qkv.visual.beam_tree import draw_tree, grow_tree
 
     _refuse_bad_text(text)
@@ -54,8 +54,8 @@ def positions(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("positions.svg"),
 ) -> None:
     """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
-    from qkv.decoding.model_set import ModelSet
-    from qkv.outputs import write_output
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
@@ -70,8 +70,8 @@ def depth(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("depth.svg"),
 ) -> None:
     """Show how many steps each token of a text and of its greedy translation took."""
-    from qkv.decoding.model_set import ModelSet
-    from qkv.outputs import write_output
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
     from qkv.visual.depth import depth_lines, depths_of, draw_depths
 
     _refuse_bad_text(text)
@@ -87,8 +87,8 @@ def wiring(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("wiring.svg"),
 ) -> None:
     """Draw which states of the encoder the decoder's layers attend to: of every wiring, or of a model."""
-    from qkv.decoding.model_set import ModelSet
-    from qkv.outputs import write_output
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
     from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
 
     saved = None if model is None else ModelSet([model]).loaded[0]
@@ -104,8 +104,8 @@ def mask(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("mask.svg"),
 ) -> None:
     """Draw who may attend to whom, not how much: of every kind of attention, or of the layers of a model."""
-    from qkv.decoding.model_set import ModelSet
-    from qkv.outputs import write_output
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
 
     panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
@@ -132,12 +132,12 @@ def passes(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("passes.svg"),
 ) -> None:
     """Draw what a model that writes all tokens at once says in each pass; prints the text that came out."""
-    from qkv.decoding.model_set import ModelSet
-    from qkv.decoding.refine import RefineConfig
-    from qkv.decoding.settings import translation_config
-    from qkv.errors import UsageError
-    from qkv.models.parallel import ParallelModel
-    from qkv.outputs import write_output
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import write_output
+    from qkv.engines.model_set import ModelSet
+    from qkv.models.parallel.base import ParallelModel
+    from qkv.search.refinement.search import RefineConfig
+    from qkv.translate.settings import translation_config
     from qkv.visual.passes import draw_passes, watch_passes
 
     _refuse_bad_text(text)
@@ -163,12 +163,12 @@ def drafts(
     out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("drafts.svg"),
 ) -> None:
     """Draw which tokens were drafted in each pass of greedy search, and which were right; prints the output."""
-    from qkv.decoding.drafting import choose_draft
-    from qkv.decoding.greedy import GreedyConfig
-    from qkv.decoding.model_set import ModelSet
-    from qkv.decoding.settings import translation_config, with_draft
-    from qkv.errors import UsageError
-    from qkv.outputs import write_output
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import write_output
+    from qkv.engines.drafts import choose_draft
+    from qkv.engines.model_set import ModelSet
+    from qkv.search.greedy import GreedyConfig
+    from qkv.translate.settings import translation_config, with_draft
     from qkv.visual.drafts import draw_drafts, watch_drafts
 
     _refuse_bad_text(text)

@@ -15,12 +15,12 @@ def train(
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
 ) -> None:
     """Train the tokenizers of a recipe without training a model."""
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import refuse_kept
+    from qkv.core.progress import default_reporter
     from qkv.data.parts import data_parts
-    from qkv.errors import UsageError
-    from qkv.outputs import refuse_kept
-    from qkv.progress import default_reporter
     from qkv.recipes import load_recipe
-    from qkv.training.prepare import train_tokenizers
+    from qkv.training.setup.prepare import train_tokenizers
 
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the tokenizers")
@@ -44,7 +44,7 @@ def encode(
     """Show the tokens of each line of standard input."""
     import sys
 
-    from qkv.errors import UsageError
+    from qkv.core.errors import UsageError
     from qkv.text import load_tokenizers
 
     pair = load_tokenizers(folder)

@@ -60,9 +60,9 @@ class _Asked:
         import os
 
         from qkv.config.yaml import read_yaml
-        from qkv.errors import UsageError
-        from qkv.training.lock import require_free
-        from qkv.training.run_folder import RunFolder
+        from qkv.core.errors import UsageError
+        from qkv.training.run.folder import RunFolder
+        from qkv.training.run.lock import require_free
 
         path = None if self.recipe is None else Path(self.recipe)
         if path is not None and path.is_dir():
@@ -91,7 +91,7 @@ class _Asked:
 
 def _asked(words: list[str], resume: str | None) -> _Asked:
     """With --resume a run's folder, a recipe and overrides are told apart by what they are, in any order."""
-    from qkv.errors import UsageError
+    from qkv.core.errors import UsageError
 
     if resume is None:
         if not words:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from qkv.decoding.output import Form
-    from qkv.progress import Reporter
+    from qkv.core.progress import Reporter
+    from qkv.translate.output import Form
 
 Invalid = Annotated[Literal["error", "replace"], typer.Option(help="What to do with what is not UTF-8.")]
 
@@ -49,13 +49,13 @@ def translate(
     invalid_utf8: Invalid = "error",
 ) -> None:
     """Translate standard input: a line of output for each line of input."""
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import require_writable
     from qkv.data.texts import STDIN
-    from qkv.decoding.line_work import LineWork, read_sources
-    from qkv.decoding.settings import translation_config, with_beam, with_draft
-    from qkv.decoding.texts import Wishes
-    from qkv.errors import UsageError
     from qkv.kernels.memory import keep_freed_memory
-    from qkv.outputs import require_writable
+    from qkv.translate.jobs.line_work import LineWork, read_sources
+    from qkv.translate.settings import translation_config, with_beam, with_draft
+    from qkv.translate.texts import Wishes
 
     if alignment and not as_json:
         raise UsageError("--alignment is written as JSON only; add --json")
@@ -80,7 +80,7 @@ def translate(
 
 
 def _form(as_json: bool, nbest: int | None, scores: bool) -> "Form":
-    from qkv.decoding import output
+    from qkv.translate import output
 
     if as_json:
         return output.as_json
@@ -94,7 +94,7 @@ def _reporter(output: Path | None) -> "Reporter":
     import math
     import sys
 
-    from qkv.progress import PlainReporter, default_reporter
+    from qkv.core.progress import PlainReporter, default_reporter
 
     on_screen = output is None and sys.stdout.isatty()
     return PlainReporter(quiet=math.inf) if on_screen else default_reporter(quiet=2.0)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qkv.cli.evaluate import AsJson, Engine
-from qkv.cli.evaluation_options import Data, Language, Metrics, Pairs, References, Source
+from qkv.cli.shared.evaluation_options import Data, Language, Metrics, Pairs, References, Source
 
 if TYPE_CHECKING:
-    from qkv.evaluation.tables import Table
+    from qkv.evaluation.report.tables import Table
     from qkv.evaluation.tune import Tuning
 
 
@@ -42,16 +42,16 @@ def tune(
     """
     import json
 
-    from qkv.cli.evaluation_options import choose, given_test_set, own_test
-    from qkv.cli.tables import print_tables
+    from qkv.cli.shared.evaluation_options import choose, given_test_set, own_test
+    from qkv.cli.shared.tables import print_tables
     from qkv.config import load_config
-    from qkv.decoding.settings import translation_config
+    from qkv.core.progress import default_reporter
     from qkv.evaluation.tune import grid_of, overrides_of, spread, tune
-    from qkv.models.folder import CONFIG, SavedConfig
-    from qkv.models.locate import locate_model
-    from qkv.progress import default_reporter
-    from qkv.training.lock import require_free
-    from qkv.training.recommend import recommend
+    from qkv.models.saved.folder import CONFIG, SavedConfig
+    from qkv.models.saved.locate import locate_model
+    from qkv.training.run.lock import require_free
+    from qkv.training.run.recommend import recommend
+    from qkv.translate.settings import translation_config
 
     folder = locate_model(model)
     if not dry_run:
@@ -85,7 +85,7 @@ def tune(
 
 
 def _table(found: "Tuning", outputs: int) -> "Table":
-    from qkv.evaluation.tables import Table
+    from qkv.evaluation.report.tables import Table
 
     keys = list(dict.fromkeys(key for trial in found.trials for key in trial.settings))
     rows = [

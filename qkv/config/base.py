@@ -45,7 +45,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema, from_json
 
-from qkv.errors import ArgumentError, ConfigError
+from qkv.core.errors import ArgumentError, ConfigError
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass

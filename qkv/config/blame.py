@@ -6,7 +6,7 @@ from typing import Any
 from qkv.config.base import Config
 from qkv.config.explain import Problem, checked, dotted
 from qkv.config.overrides import origin_text, trace_overrides
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 class Blame:

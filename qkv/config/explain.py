@@ -25,8 +25,8 @@ from qkv.config.words import (
     shorten,
     shown,
 )
-from qkv.errors import ConfigError
-from qkv.wording import BOUNDS
+from qkv.core.errors import ConfigError
+from qkv.core.wording import BOUNDS
 
 C = TypeVar("C", bound=Config)
 

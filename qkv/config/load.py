@@ -10,8 +10,8 @@ from qkv.config.explain import Problem, checked, dotted, refusal
 from qkv.config.parse import Document, Loc
 from qkv.config.words import shown
 from qkv.config.yaml import read_yaml
-from qkv.errors import ArgumentError, ConfigError
-from qkv.plugins import import_modules, load_installed, require_modules
+from qkv.core.errors import ArgumentError, ConfigError
+from qkv.core.plugins import import_modules, load_installed, require_modules
 
 C = TypeVar("C", bound=Config)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from qkv.config.parse import Loc, YamlProblem, parse_yaml, scalar
 from qkv.config.words import shorten, shown
-from qkv.errors import ArgumentError, UsageError
+from qkv.core.errors import ArgumentError, UsageError
 
 FORM = "write key.sub=value, for example model.num_heads=8 or data.train.0.weight=2"
 

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.representer import SafeRepresenter
 
 from qkv.config.parse import Document, YamlProblem, parse_yaml, scalar
-from qkv.errors import UsageError
-from qkv.reading import open_file
+from qkv.core.errors import UsageError
+from qkv.core.reading import open_file
 
 MAX_BYTES = 256 << 10
 

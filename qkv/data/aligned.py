@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from qkv.core.errors import QkvError
 from qkv.data.store import PairStore
 from qkv.data.texts import paired, read_texts
-from qkv.errors import QkvError
 
 
 def one_line(text: str) -> str:

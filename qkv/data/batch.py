@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qkv.shapes import SrcIds, SrcKeep, TgtIds, TgtWeight
+from qkv.core.shapes import SrcIds, SrcKeep, TgtIds, TgtWeight
 from qkv.text.special import SpecialIds
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from qkv.core.errors import DataError
+from qkv.core.files import new_folder
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
 from qkv.data.store import (
@@ -22,8 +24,6 @@ from qkv.data.store import (
     StoreReport,
     write_about,
 )
-from qkv.errors import DataError
-from qkv.files import new_folder
 from qkv.text.folder import TokenizerPair
 
 Progress = Callable[[int, int | None], None]

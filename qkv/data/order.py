@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qkv.core.errors import UsageError
 from qkv.data.store import CorpusRange, Lengths
-from qkv.errors import UsageError
 
 Indices = npt.NDArray[np.integer[Any]]
 MAX_SORTED_LENGTH = (1 << 15) - 1

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from qkv.core.errors import DataError, UsageError
 from qkv.data.build import Keep, Progress
 from qkv.data.config import DataConfig
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
-from qkv.errors import DataError, UsageError
 
 PROGRESS_EVERY = 100_000
 

@@ -4,12 +4,12 @@ import hashlib
 import json
 from pathlib import Path
 
+from qkv.core.errors import CorruptFolder
+from qkv.core.files import read_manifest
 from qkv.data.build import Progress, build_store
 from qkv.data.config import DataConfig
 from qkv.data.parts import Part
 from qkv.data.store import PairStore
-from qkv.errors import CorruptFolder
-from qkv.files import read_manifest
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import fingerprint
 

@@ -12,17 +12,22 @@ import struct
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from jaxtyping import Float
 from pydantic import Field, with_config
+from torch import Tensor
 from typing_extensions import TypedDict
 
-from qkv.errors import CorruptFolder
-from qkv.files import MANIFEST, read_manifest, verify_folder
-from qkv.reading import STRICT, Count, read_record
+from qkv.core.errors import CorruptFolder
+from qkv.core.files import MANIFEST, read_manifest, verify_folder
+from qkv.core.reading import STRICT, Count, read_record
+from qkv.text.tokenizer import Tokenizer
 
 INDEX = np.dtype([("start", "<u8"), ("src", "<u4"), ("tgt", "<u4")])
 """Where a pair begins in `text.bin`, and how many bytes its source and its target have."""
@@ -185,3 +190,13 @@ class About(TypedDict):
 def write_about(folder: Path, ranges: Sequence[CorpusRange], limits: Limits, report: StoreReport) -> None:
     about = {"ranges": ranges, "limits": asdict(limits), "report": asdict(report)}
     (folder / ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def tgt_frequencies(store: PairStore, tokenizer: Tokenizer) -> Float[Tensor, " V"]:
+    """Counts over the targets of a store, END included."""
+    counts = torch.zeros(len(tokenizer), dtype=torch.float64)
+    for chunk in store.chunks():
+        ids = list(chain.from_iterable(tokenizer.encode_batch([tgt for _, tgt in chunk])))
+        counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
+        counts[tokenizer.special.eos] += len(chunk)
+    return counts

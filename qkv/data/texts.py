@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from qkv.data.lines import ReadCounts, byte_lines, decode, split_lines
-from qkv.data.unpack import BLOCK
-from qkv.errors import DataError
+from qkv.core.errors import DataError
+from qkv.data.lines import BLOCK, ReadCounts, byte_lines, decode, split_lines
 
 Invalid = Literal["error", "replace"]
 """What to do with a line that is not valid UTF-8: stop, or put U+FFFD in. A line is never left out."""

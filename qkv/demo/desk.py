@@ -5,11 +5,11 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
 from qkv.demo.dictionary import read_cmudict
 from qkv.demo.folder import SEARCH, DemoFolder
 from qkv.text import SPECIAL
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from qkv.visual.alignment_text import BLOCKS, draw_alignment
 
 LONGEST = 40

@@ -4,9 +4,9 @@ import importlib.util
 import re
 from pathlib import Path
 
+from qkv.core.errors import UsageError
+from qkv.core.files import write_atomic
 from qkv.data.parts import text_hash
-from qkv.errors import UsageError
-from qkv.files import write_atomic
 
 Dictionary = dict[str, list[str]]
 """The pronunciations of each word, without stress."""

@@ -7,23 +7,23 @@ from pathlib import Path
 
 from pydantic import with_config
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.length_penalty import NoLengthPenalty
-from qkv.decoding.translator import Translator
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.core.files import read_manifest, write_atomic
+from qkv.core.outputs import claim_folder, mark_folder, read_marker
+from qkv.core.progress import Reporter
+from qkv.core.reading import STRICT, read_record
 from qkv.demo.dictionary import read_cmudict, write_parts
 from qkv.demo.recipe import demo_recipe
-from qkv.errors import CorruptFolder, QkvError, UsageError
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet, read_table
-from qkv.evaluation.metrics import choose_metrics
-from qkv.files import read_manifest, write_atomic
-from qkv.outputs import claim_folder, mark_folder, read_marker
-from qkv.progress import Reporter
-from qkv.reading import STRICT, read_record
-from qkv.training.checkpoint import list_checkpoints, newest_good, read_state
-from qkv.training.run_folder import RunFolder
-from qkv.training.state import TrainState
+from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.search.beam import BeamConfig
+from qkv.search.length_penalty import NoLengthPenalty
+from qkv.training.run.checkpoint import list_checkpoints, newest_good, read_state
+from qkv.training.run.folder import RunFolder
+from qkv.training.run.state import TrainState
 from qkv.training.trainer import Trainer
+from qkv.translate.translator import Translator
 
 WHAT = "demonstration"
 NAMES = ("train.tsv", "dev.tsv", "test.tsv", "run", "results.json")

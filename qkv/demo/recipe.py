@@ -5,7 +5,7 @@ from pathlib import Path
 from qkv.config import Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.data.readers import TsvCorpus
-from qkv.models.config import ModelConfig
+from qkv.models.transformer.config import ModelConfig
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
 from qkv.training.schedules import LinearConfig

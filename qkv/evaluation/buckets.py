@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.evaluation.metric import References
+from qkv.evaluation.metrics.base import References
+from qkv.evaluation.metrics.sacre import Bleu
 from qkv.evaluation.resampling import Interval, intervals
-from qkv.evaluation.sacre import Bleu
 
 MOST_GROUPS = 6
 FREQUENCIES = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 99), (100, 999), (1000, None))

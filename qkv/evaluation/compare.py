@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qkv.errors import ArgumentError, UsageError
+from qkv.core.errors import ArgumentError, UsageError
+from qkv.core.progress import Reporter, SilentReporter
 from qkv.evaluation.buckets import LengthGroup
 from qkv.evaluation.decoding import Decoding
 from qkv.evaluation.evaluate import ScoredGroup, count, each_score, groups_of, ranking_metric, scored_group
 from qkv.evaluation.files import EvaluationSet, require_measurable
 from qkv.evaluation.given import require_answers
-from qkv.evaluation.metric import Metric
+from qkv.evaluation.metrics.base import Metric
 from qkv.evaluation.remarks import remarks_on_metrics
 from qkv.evaluation.resampling import Interval, PairedTest, intervals, paired_tests
-from qkv.progress import Reporter, SilentReporter
 from qkv.text.given import type_name
 
 LEVEL = 0.05

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qkv.core.progress import Counting, Reporter, SilentReporter
 from qkv.evaluation.buckets import LengthGroup, WordGroup, length_groups, length_unit, word_groups
 from qkv.evaluation.decoding import Decoding
-from qkv.evaluation.error_rates import EditRate, WholeOutputs, comparable
 from qkv.evaluation.files import EvaluationSet, require_measurable
 from qkv.evaluation.given import require_answers
-from qkv.evaluation.metric import Counts, Metric, References
-from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.metrics.base import Counts, Metric, References
+from qkv.evaluation.metrics.error_rates import EditRate, WholeOutputs, comparable
+from qkv.evaluation.metrics.registry import METRICS
 from qkv.evaluation.remarks import remarks_on, remarks_on_case, remarks_on_metrics
 from qkv.evaluation.resampling import Interval, intervals
-from qkv.progress import Counting, Reporter, SilentReporter
 
 SCORED_AT_ONCE = 100
 

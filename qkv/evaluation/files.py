@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from qkv.core.errors import ArgumentError, DataError, UsageError
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, TsvCorpus
 from qkv.data.readers.header import looks_like_header
 from qkv.data.readers.named import corpus_of, names_corpus
 from qkv.data.readers.table import LOOKED_AT, TableCorpus
 from qkv.data.texts import read_texts
-from qkv.errors import ArgumentError, DataError, UsageError
-from qkv.evaluation.metric import Metric
-from qkv.evaluation.metrics import group_by_source
+from qkv.evaluation.metrics.base import Metric
+from qkv.evaluation.metrics.registry import group_by_source
 from qkv.text.given import require_list, type_name
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from qkv.errors import ArgumentError, UsageError
+from qkv.core.errors import ArgumentError, UsageError
 from qkv.text.given import checked_texts, require_list
 
 

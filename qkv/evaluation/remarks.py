@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from qkv.evaluation.metric import Metric, References
-from qkv.evaluation.sacre import Bleu
+from qkv.evaluation.metrics.base import Metric, References
+from qkv.evaluation.metrics.sacre import Bleu
 
 SUSPICIOUS = 0.2
 """The share of outputs from which on a habit is no accident."""

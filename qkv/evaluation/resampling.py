@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.evaluation.metric import Counts, Metric
-from qkv.progress import Counting
+from qkv.core.progress import Counting
+from qkv.evaluation.metrics.base import Counts, Metric
 
 SEED = 12345
 RESAMPLES = 1000

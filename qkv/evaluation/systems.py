@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.core.progress import Reporter
 from qkv.evaluation.decoding import Decoding, SystemOutputs
 from qkv.evaluation.files import EvaluationSet, read_outputs
-from qkv.progress import Reporter
 from qkv.text.unknown import UnknownCount
 
 if TYPE_CHECKING:
-    from qkv.decoding.engines import EngineName
-    from qkv.decoding.translation import Translation
-    from qkv.decoding.translator import Translator
+    from qkv.engines.choose import EngineName
+    from qkv.translate.translation import Translation
+    from qkv.translate.translator import Translator
 
 
 def outputs_of(
@@ -45,8 +45,8 @@ def decode_outputs(
     if test.sources is None:
         raise UsageError(f"{models[0]}: a model needs something to translate: give the sources by --src FILE")
     # Outputs that are there already are measured without waiting for torch.
-    from qkv.decoding.output import plain
-    from qkv.decoding.settings import translation_config, with_beam
+    from qkv.translate.output import plain
+    from qkv.translate.settings import translation_config, with_beam
 
     config = translation_config(with_beam(settings, beam, models[0]), models[0])
     translator = config.translator(models, engine)
@@ -58,7 +58,7 @@ def decode_outputs(
 
 
 def _decoding(translator: "Translator", found: Sequence["Translation"]) -> Decoding:
-    from qkv.decoding.texts import Wishes
+    from qkv.translate.texts import Wishes
 
     return Decoding(
         engine=translator.decoder(Wishes(token_scores=False)).engine.name,

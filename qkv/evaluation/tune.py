@@ -7,16 +7,16 @@ from itertools import product
 from typing import Any
 
 from qkv.config import apply_overrides
-from qkv.decoding.output import plain
-from qkv.decoding.search import SearchConfig
-from qkv.decoding.settings import translation_config
-from qkv.decoding.translator import Translator
-from qkv.decoding.usual import search_problem
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.core.progress import Counting
 from qkv.evaluation.files import EvaluationSet, require_measurable
-from qkv.evaluation.metric import Metric
+from qkv.evaluation.metrics.base import Metric
 from qkv.models.decoders.base import DecoderConfig
-from qkv.progress import Counting
+from qkv.search.base import SearchConfig
+from qkv.search.default import search_problem
+from qkv.translate.output import plain
+from qkv.translate.settings import translation_config
+from qkv.translate.translator import Translator
 
 Settings = dict[str, str]
 """Keys such as search.size, and values as they are written on the command line."""

@@ -5,8 +5,9 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from qkv.shapes import AttentionWeights, Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
+from qkv.core.shapes import AttentionWeights, Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 
 
 def dot_scores(q: Heads, k: KeyHeads) -> AttentionWeights:
@@ -56,3 +57,72 @@ def merge_heads(x: Float[Tensor, "B H n E"]) -> Float[Tensor, "B n D"]:
     """Concat(head_1, ..., head_h): the inverse of `split_heads`."""
     batch, heads, length, width = x.shape
     return x.transpose(1, 2).reshape(batch, length, heads * width)
+
+
+def additive_scores(q: Heads, k: KeyHeads, v: Float[Tensor, "H E"]) -> AttentionWeights:
+    """v · tanh(q_i + k_j), one v a head (Bahdanau et al. 2015).
+
+    Their W q and U k are the projections to heads. Needs [Q, K, E] numbers a head; see `kernels/attention.py`.
+    """
+    hidden = (q[:, :, :, None] + k[:, :, None]).tanh()
+    return (hidden * v[:, None, None]).sum(dim=-1)
+
+
+def cosine_scores(q: Heads, k: KeyHeads, scale: Float[Tensor, " H"]) -> AttentionWeights:
+    """scale · cos(q_i, k_j): the lengths of queries and keys do not count, each head has a sharpness of its own."""
+    return dot_scores(F.normalize(q, dim=-1), F.normalize(k, dim=-1)) * scale[:, None, None]
+
+
+FAR = -3.0
+
+
+def sparsemax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWeights:
+    """max(0, z_j - τ): the point of the simplex nearest to z (Martins and Astudillo 2016)."""
+    z = _below_the_best(scores, mask)
+    ranked, count = _ranked(z)
+    support = z >= _last(ranked, 1 + count * ranked > ranked.cumsum(-1))
+    size = support.sum(-1, keepdim=True)
+    threshold = ((z * support).sum(-1, keepdim=True) - 1) / size
+    # The support decides where the gradient goes: `clamp` would also pass it to a key that stands at the threshold.
+    above = (z - threshold) * support
+    below_zero_by_rounding = above.detach().clamp_max(0)
+    return _only_allowed(above - below_zero_by_rounding, mask)
+
+
+def entmax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWeights:
+    """max(0, z_j / 2 - τ)²: 1.5-entmax, half-way between softmax and sparsemax (Peters et al. 2019)."""
+    z = _below_the_best(scores / 2, mask)
+    ranked, count = _ranked(z)
+    mean = ranked.cumsum(-1) / count
+    spread = ranked.square().cumsum(-1) - count * mean.square()
+    support = z >= _last(ranked, mean - ((1 - spread) / count).clamp_min(0).sqrt() <= ranked)
+    size = support.sum(-1, keepdim=True)
+    mean = (z * support).sum(-1, keepdim=True) / size
+    spread = ((z - mean) * support).square().sum(-1, keepdim=True)
+    threshold = mean - ((1 - spread) / size).sqrt()
+    return _only_allowed((z - threshold).clamp_min(0).square(), mask)
+
+
+def _below_the_best(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores minus the best of their row, in float32 or wider: weights do not change if all scores move."""
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if mask is None:
+        return wide - wide.amax(-1, keepdim=True).detach()
+    best = wide.detach().masked_fill(~mask, torch.finfo(wide.dtype).min).amax(-1, keepdim=True)
+    return (wide - best).masked_fill(~mask, FAR)
+
+
+def _ranked(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores from the best down, and 1, 2, 3, ..."""
+    ranked = z.detach().sort(dim=-1, descending=True).values
+    return ranked, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+
+
+def _last(ranked: Tensor, inside: Tensor) -> Tensor:
+    """The lowest score of the support; `inside` is True for a first part of each row."""
+    return ranked.gather(-1, inside.sum(-1, keepdim=True) - 1)
+
+
+def _only_allowed(weights: Tensor, mask: Tensor | None) -> Tensor:
+    """A row without an allowed key gets zeros."""
+    return weights if mask is None else weights * mask

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.shapes import Hidden
+from qkv.core.shapes import Hidden
 
 WeightIn = Float[Tensor, "F D"]
 BiasIn = Float[Tensor, " F"]

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.core.shapes import AttentionWeights, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 from qkv.functional.attention import masked_softmax, scaled_dot_scores
 from qkv.functional.masks import build_mask, causal
-from qkv.shapes import AttentionWeights, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 
 Buckets = Int[Tensor, "R B H Q"]
 """The bucket of each position, for each round of hashing and each head."""

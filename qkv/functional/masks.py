@@ -6,12 +6,14 @@ cache (the queries start at position t) or packed sentences therefore need no sp
 
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from qkv.shapes import Mask
+from qkv.core.shapes import Bias, Heads, Mask
+from qkv.functional.attention import scaled_dot_product
 
 QueryPositions = Int[Tensor, "*#rows Q 1"]
 KeyPositions = Int[Tensor, "*#rows 1 K"]
@@ -94,3 +96,30 @@ def build_mask(
     allowed = predicate(q_pos[..., :, None], k_pos[..., None, :])
     allowed = allowed[None, None] if allowed.dim() == 2 else allowed[:, None]
     return allowed if valid is None else allowed & valid
+
+
+class Projected(NamedTuple):
+    """Queries, keys and values of one set of projections, [B, H, n, E] each."""
+
+    queries: Heads
+    keys: Heads
+    values: Heads
+
+
+def longformer(
+    near: Projected,
+    far: Projected,
+    window: Mask,
+    is_global: Bool[Tensor, "B n"],
+    keep: Bool[Tensor, "B n"],
+    near_bias: Bias | None = None,
+    far_bias: Bias | None = None,
+) -> Heads:
+    """i ∉ G: one softmax over window(i) ∪ G with the projections `near`; i ∈ G: over everything, with `far`.
+
+    G are the real tokens of `is_global`. A union of masks counts each key once.
+    """
+    chosen, real = (is_global & keep)[:, None], keep[:, None, None]
+    from_near, _ = scaled_dot_product(*near, (window | chosen[:, :, None]) & real, near_bias)
+    from_far, _ = scaled_dot_product(*far, real, far_bias)
+    return from_far.where(chosen[..., None], from_near)

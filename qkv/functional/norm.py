@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.shapes import Hidden
+from qkv.core.shapes import Hidden
 
 
 def layer_norm(

@@ -8,9 +8,9 @@ from torch import Tensor
 from qkv.layers.attention.base import Block, ForInference, KeyValue
 from qkv.layers.attention.inference import Projection, for_inference
 from qkv.layers.residual import Connection, Sublayer
-from qkv.models.decoder import Decoder, DecoderLayer
-from qkv.models.encoder import EncoderLayer
-from qkv.models.stacks.base import Layers
+from qkv.models.transformer.decoder import Decoder, DecoderLayer
+from qkv.models.transformer.encoder import EncoderLayer
+from qkv.models.transformer.stacks.base import Layers
 
 Watch = Callable[[Tensor], None]
 

@@ -16,9 +16,9 @@ from qkv.inference.layers import (
 )
 from qkv.inference.layout import lay_by_columns
 from qkv.layers.attention.base import Block
-from qkv.layers.view import View
-from qkv.models.decoder import Decoder
-from qkv.models.encoder import Encoder
+from qkv.layers.attention.context import View
+from qkv.models.transformer.decoder import Decoder
+from qkv.models.transformer.encoder import Encoder
 
 
 class FusedEncoder:

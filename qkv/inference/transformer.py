@@ -13,8 +13,8 @@ from qkv.inference.layers import DecoderPass, Watch, additive, padding_mask
 from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.base import Block
-from qkv.layers.view import View
-from qkv.models.seq2seq import Seq2Seq
+from qkv.layers.attention.context import View
+from qkv.models.transformer.model import Seq2Seq
 
 MOST_KEPT = 1024
 """Positions up to which the causal mask of all of them is kept."""

@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 from qkv.inference.layout import by_columns, copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
-from qkv.layers.view import View
-from qkv.models.decoder import Decoder, DecoderLayer
-from qkv.models.encoder import Encoder, EncoderLayer
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Seq2Seq
+from qkv.layers.attention.context import View
+from qkv.models.heads.linear import LinearHead
+from qkv.models.transformer.decoder import Decoder, DecoderLayer
+from qkv.models.transformer.encoder import Encoder, EncoderLayer
+from qkv.models.transformer.model import Seq2Seq
 
 Model = TypeVar("Model", bound=Seq2Seq)
 

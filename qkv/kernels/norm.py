@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from qkv.core.shapes import Hidden
 from qkv.kernels.dropout import dropout, dropout_mask
-from qkv.shapes import Hidden
 
 
 def residual_norm(

@@ -1,12 +1,12 @@
-"""Fast twins of `qkv.functional.positions_relative`: nothing is larger than the weights of the attention."""
+"""Fast twins of `qkv.functional.positions`: nothing is larger than the weights of the attention."""
 
 import math
 
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.functional.positions_relative import DistanceBias, Distances
-from qkv.shapes import AttentionWeights, Heads
+from qkv.core.shapes import AttentionWeights, Heads
+from qkv.functional.positions import DistanceBias, Distances
 
 
 def shaw_scores(q: Heads, table: Float[Tensor, "C E"], row: Distances) -> AttentionWeights:

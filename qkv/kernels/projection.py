@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from qkv.functional.smoothing import Smoothing
+from qkv.functional.losses import Smoothing
 
 Walk = Callable[["Projection"], tuple[Tensor, Tensor]]
 """Goes over all rows and leaves their gradients in the projection; gives (loss, nll) and what each row counts."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 def cores() -> int:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
-from qkv.kernels.slices import in_slices
+from qkv.kernels.recompute import in_slices
 from qkv.layers.dropout import Dropout
 
 

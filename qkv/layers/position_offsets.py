@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from qkv.config.base import Config, Kinds
-from qkv.functional.positions_drawn import randomised_positions, shifted_positions
+from qkv.functional.positions import randomised_positions, shifted_positions
 
 Draw = Callable[[int, int], Tensor]
 """(sentences, length) -> positions [B, T]"""

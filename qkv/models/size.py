@@ -2,8 +2,8 @@
 
 import torch
 
-from qkv.models.config import ModelConfig
-from qkv.models.folder import new_model
+from qkv.models.saved.folder import new_model
+from qkv.models.transformer.config import ModelConfig
 from qkv.text import TokenizerPair
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.models.channels import auxiliary_losses
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.report import LossReport
+from qkv.models.transformer.channels import auxiliary_losses
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 
 TrainingLoss = Callable[[Any, Seq2Seq, Batch, int], LossReport]
 

@@ -6,19 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qkv.functional.smoothing import no_smoothing
+from qkv.functional.losses import no_smoothing
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.decoders.canvas import CanvasConfig
 from qkv.models.decoders.ctc import CtcConfig
 from qkv.models.decoders.dag import DagConfig
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatConfig
+from qkv.objectives.base import Objective
 from qkv.objectives.canvas import Canvas
 from qkv.objectives.ctc import Ctc
 from qkv.objectives.dag import Dag
 from qkv.objectives.mask_predict import MaskPredict
 from qkv.objectives.nat import Nat
-from qkv.objectives.objective import Objective
 from qkv.objectives.parts import Parts
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing

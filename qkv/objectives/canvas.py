@@ -3,14 +3,13 @@
 import torch
 
 from qkv.data.batch import Batch
-from qkv.functional.smoothing import Smoothing
+from qkv.functional.losses import Smoothing
 from qkv.models.decoders.canvas import CanvasConfig, CanvasModel
-from qkv.models.parallel import open_canvas
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.parallel.base import open_canvas
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
+from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import Parts
-from qkv.objectives.report import LossReport
-from qkv.objectives.targets import without_end
 
 
 class Canvas:

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
-from qkv.functional.consistency import Agreement, r_drop, sim_cut
+from qkv.functional.losses import Agreement, Smoothing, r_drop, sim_cut
 from qkv.functional.noise import choose
-from qkv.functional.smoothing import Smoothing
 from qkv.layers.embedding import TokenEmbedding
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.report import LossReport
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 from qkv.text.special import SpecialIds
 
 

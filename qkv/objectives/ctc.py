@@ -5,13 +5,13 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
-from qkv.functional.smoothing import Smoothing
+from qkv.functional.losses import Smoothing
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
-from qkv.kernels.label_log_probs import label_log_probs, label_logits
+from qkv.kernels.labels import label_log_probs, label_logits
 from qkv.models.decoders.ctc import CtcModel
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
-from qkv.objectives.report import LossReport
 from qkv.text.special import SpecialIds
 
 

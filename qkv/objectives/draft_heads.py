@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.smoothing import no_smoothing
+from qkv.functional.losses import no_smoothing
 from qkv.kernels.cross_entropy import linear_cross_entropy
 from qkv.kernels.ctc import ctc_fits, ctc_nll
-from qkv.kernels.label_log_probs import label_log_probs
+from qkv.kernels.labels import label_log_probs
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.objective import Objective
-from qkv.objectives.report import LossReport
-from qkv.objectives.targets import without_end
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport, Objective, without_end
 from qkv.text.special import SpecialIds
 
 

@@ -4,14 +4,13 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.smoothing import Smoothing
+from qkv.functional.losses import Smoothing
 from qkv.models.decoders.base import DecoderConfig
-from qkv.models.parallel import Source, StretchedModel, open_canvas
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.parallel.base import Source, StretchedModel, open_canvas
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
+from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import Parts
-from qkv.objectives.report import LossReport
-from qkv.objectives.targets import without_end
 from qkv.text.special import SpecialIds
 
 

@@ -7,11 +7,11 @@ from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatModel
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
+from qkv.objectives.base import LossReport
 from qkv.objectives.nat import LengthPairs
 from qkv.objectives.parts import Parts
-from qkv.objectives.report import LossReport
 
 
 class MaskPredict:

@@ -6,16 +6,15 @@ from torch.nn import functional as F
 
 from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
-from qkv.functional.smoothing import Smoothing
-from qkv.kernels.label_log_probs import label_logits
+from qkv.functional.losses import Smoothing
+from qkv.kernels.labels import label_logits
 from qkv.models.decoders.nat import NatConfig, NatModel
-from qkv.models.length_predictor import length_classes
-from qkv.models.parallel import Source, open_canvas
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.parallel.base import Source, open_canvas
+from qkv.models.parallel.length_predictor import length_classes
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
+from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import Parts
-from qkv.objectives.report import LossReport
-from qkv.objectives.targets import without_end
 
 
 class LengthPairs:

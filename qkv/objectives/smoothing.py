@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor
 
 from qkv.config.base import Config, Kinds
-from qkv.functional import smoothing as forms
-from qkv.functional.smoothing import Smoothing
+from qkv.functional import losses as forms
+from qkv.functional.losses import Smoothing
 
 Frequencies = Callable[[], Tensor]
 """Counts the tokens [V] of the training targets; called only by a form that needs them."""

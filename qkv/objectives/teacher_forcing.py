@@ -5,13 +5,13 @@ from torch import Tensor
 
 from qkv.config.base import Config
 from qkv.data.batch import Batch
-from qkv.functional.smoothing import Smoothing, no_smoothing
-from qkv.models.seq2seq import Seq2Seq
+from qkv.functional.losses import Smoothing, no_smoothing
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
+from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency
-from qkv.objectives.glancing import GlancingConfig
 from qkv.objectives.noise import AnyNoise
-from qkv.objectives.report import LossReport
+from qkv.objectives.parts import GlancingConfig
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
 

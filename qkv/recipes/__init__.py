@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qkv.config import load_config
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.training.recipe import Recipe
 
 FOLDER = Path(__file__).parent

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from qkv.core.errors import DataError, UsageError
 from qkv.data.lines import ReadCounts
 from qkv.data.readers import CsvCorpus, TsvCorpus
 from qkv.data.readers.base import decoded_lines
 from qkv.data.readers.header import NAMES, looks_like_header
 from qkv.data.readers.named import kind_by_name, uncompressed_name
 from qkv.data.readers.table import TableCorpus
-from qkv.errors import DataError, UsageError
 
 PARTS = {"dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 TRAIN = re.compile(r"(?<![A-Za-z])train(?![A-Za-z])")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qkv.config import validate
+from qkv.core.errors import DataError
+from qkv.core.progress import Counting
 from qkv.data.config import DataConfig
 from qkv.data.lines import ReadCounts
-from qkv.errors import DataError
-from qkv.progress import Counting
 from qkv.recipes.compose import compose
 from qkv.recipes.discover import Found, discover
 from qkv.recipes.profile import profile_pairs

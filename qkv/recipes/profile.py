@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from qkv.evaluation.usual import UsualMetrics, usual_metrics
+from qkv.evaluation.metrics.default import UsualMetrics, usual_metrics
 from qkv.text.reservoir import reservoir
 from qkv.text.scripts import mostly_unspaced
 

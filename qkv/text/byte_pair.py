@@ -11,8 +11,8 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from typing_extensions import TypedDict
 
-from qkv.errors import CorruptFolder, DataError
-from qkv.reading import Count, parse_record
+from qkv.core.errors import CorruptFolder, DataError
+from qkv.core.reading import Count, parse_record
 from qkv.text.normalize import NormalizeConfig, normalize
 from qkv.text.reservoir import reservoir
 from qkv.text.segmentation import MergeSampler

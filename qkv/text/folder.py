@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import model_validator
 
 from qkv.config.base import Config
-from qkv.errors import ConfigError, CorruptFolder
+from qkv.core.errors import ConfigError, CorruptFolder
 from qkv.text.kinds import AnyTokenizer
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, fingerprint, read_file
 

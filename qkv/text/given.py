@@ -6,7 +6,7 @@ one-letter texts.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from qkv.errors import ArgumentError
+from qkv.core.errors import ArgumentError
 
 Texts = Iterable[str]
 

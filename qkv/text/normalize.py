@@ -4,7 +4,7 @@ import unicodedata
 from typing import Literal
 
 from qkv.config.base import Config
-from qkv.errors import DataError
+from qkv.core.errors import DataError
 
 
 class NormalizeConfig(Config):

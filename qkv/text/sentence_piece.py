@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from qkv.errors import CorruptFolder, DataError, UsageError
+from qkv.core.errors import CorruptFolder, DataError, UsageError
 from qkv.text.normalize import NormalizeConfig, normalize
 from qkv.text.reservoir import reservoir
 from qkv.text.segmentation import MergeSampler, UnigramSampler

@@ -12,8 +12,8 @@ from pydantic import with_config
 from typing_extensions import TypedDict
 
 from qkv.config.base import Config, Kinds
-from qkv.errors import CorruptFolder, UsageError
-from qkv.reading import STRICT, open_file, read_record
+from qkv.core.errors import CorruptFolder, UsageError
+from qkv.core.reading import STRICT, open_file, read_record
 from qkv.text.normalize import NormalizeConfig
 from qkv.text.special import SpecialIds
 

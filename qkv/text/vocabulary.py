@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from qkv.errors import CorruptFolder, DataError, UsageError
-from qkv.reading import read_record
+from qkv.core.errors import CorruptFolder, DataError, UsageError
+from qkv.core.reading import read_record
 from qkv.text.normalize import NormalizeConfig, normalize
 from qkv.text.special import CONTROL, NAMES, SPECIAL, UNKNOWN_MARK, SpecialIds
 from qkv.text.tokenizer import check_settings, write_settings

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from qkv.data.batch import Batch
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.objective import Objective
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import Objective
 
 
 def find_first_bad(model: Seq2Seq, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> str:

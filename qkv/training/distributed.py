@@ -19,10 +19,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
-from qkv.child import child_command
-from qkv.errors import QkvError, TeamBroken
+from qkv.core.child import child_command
+from qkv.core.errors import QkvError, TeamBroken
+from qkv.core.temporary import temporary_folder
 from qkv.kernels.threads import cores
-from qkv.temporary import temporary_folder
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
 """Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""

@@ -14,7 +14,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 
 
 class EventLog:

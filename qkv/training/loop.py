@@ -6,18 +6,16 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from qkv.core.errors import QkvError
 from qkv.data.batch import Batch
 from qkv.data.stream import BatchStream
-from qkv.errors import QkvError
-from qkv.objectives.objective import Objective
-from qkv.training.checkpoint import Learner
+from qkv.objectives.base import Objective
 from qkv.training.distributed import Team
-from qkv.training.gradient import FlatGradient
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder, UpdateRecord
-from qkv.training.seeds import seed_for
-from qkv.training.state import TrainState
-from qkv.training.update import Sums, add_gradients
+from qkv.training.run.checkpoint import Learner
+from qkv.training.run.state import TrainState
+from qkv.training.update import FlatGradient, Sums, add_gradients, seed_for
 
 
 @dataclass

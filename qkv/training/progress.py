@@ -4,9 +4,9 @@ import sys
 from dataclasses import dataclass
 from typing import Protocol
 
-from qkv import progress
-from qkv.progress import clock
-from qkv.training.state import TrainState
+from qkv.core import progress
+from qkv.core.progress import clock
+from qkv.training.run.state import TrainState
 
 WINDOW = 50
 """About so many updates are in a moving mean."""

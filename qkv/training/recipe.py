@@ -7,12 +7,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.data.config import BatchConfig, DataConfig
-from qkv.decoding.search import AnySearch
-from qkv.decoding.usual import search_problem
-from qkv.evaluation.metrics import METRICS, MetricName
-from qkv.models.config import ModelConfig
+from qkv.evaluation.metrics.registry import METRICS, MetricName
+from qkv.models.transformer.config import ModelConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.search.base import AnySearch
+from qkv.search.default import search_problem
 from qkv.text import TextConfig
 from qkv.training.optimizers import AdamWConfig, AnyOptimizer
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig

@@ -6,22 +6,22 @@ from dataclasses import asdict, dataclass, field
 
 import torch
 
+from qkv.core.errors import QkvError
+from qkv.core.files import write_atomic
 from qkv.data.batch import Batch
-from qkv.errors import QkvError
-from qkv.files import write_atomic
 from qkv.kernels.threads import cores, using_threads
-from qkv.models.folder import SavedConfig, SavedModel, load_model, save_model
-from qkv.objectives.objective import Objective
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
+from qkv.objectives.base import Objective
 from qkv.text import TokenizerPair
-from qkv.training.checkpoint import Learner, save_checkpoint
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
 from qkv.training.progress import MovingMean, Reporter, UpdateInfo
 from qkv.training.recipe import Recipe
-from qkv.training.rotation import rotate
-from qkv.training.run_folder import MetricsLog, RunFolder
+from qkv.training.run.checkpoint import Learner, save_checkpoint
+from qkv.training.run.folder import MetricsLog, RunFolder
+from qkv.training.run.rotation import rotate
+from qkv.training.run.state import Progress, TrainState
 from qkv.training.signals import StopRequest
-from qkv.training.state import Progress, TrainState
 from qkv.training.update import Sums
 from qkv.training.validation import Tick, Validation, Validator, is_better
 

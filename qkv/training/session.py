@@ -7,27 +7,27 @@ from functools import partial
 from pathlib import Path
 
 from qkv.config import load_config
-from qkv.data.frequencies import tgt_frequencies
+from qkv.core.errors import CorruptFolder, QkvError
+from qkv.core.files import verify_folder
+from qkv.data.store import tgt_frequencies
 from qkv.data.stream import BatchStream
-from qkv.errors import CorruptFolder, QkvError
-from qkv.files import verify_folder
-from qkv.models.folder import WEIGHTS, new_model, require_fit
+from qkv.models.saved.folder import WEIGHTS, new_model, require_fit
 from qkv.objectives.build import build_objective
 from qkv.objectives.draft_heads import DraftHeadLoss
-from qkv.training.checkpoint import Learner, load_checkpoint
 from qkv.training.distributed import Team, set_threads
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
-from qkv.training.prepare import Prepared, open_prepared
 from qkv.training.progress import Reporter
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder
-from qkv.training.run_folder import MetricsLog, RunFolder
-from qkv.training.seeds import seed_for
+from qkv.training.run.checkpoint import Learner, load_checkpoint
+from qkv.training.run.folder import MetricsLog, RunFolder
+from qkv.training.run.state import TrainState
+from qkv.training.setup.prepare import Prepared, open_prepared
+from qkv.training.setup.start import copy_weights
 from qkv.training.signals import StopRequest
-from qkv.training.start import copy_weights
-from qkv.training.state import TrainState
+from qkv.training.update import seed_for
 from qkv.training.validation import Validator
 
 

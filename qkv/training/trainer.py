@@ -5,22 +5,22 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from qkv.config import differing_keys, dump_config, load_config, with_overrides
+from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
+from qkv.core.files import write_atomic
+from qkv.core.outputs import refuse_inside
 from qkv.data.overlap import overlap_with_train
-from qkv.errors import ArgumentError, CorruptFolder, UsageError
-from qkv.files import write_atomic
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
-from qkv.outputs import refuse_inside
 from qkv.text.given import checked_texts, type_name
-from qkv.training.advice import advise
-from qkv.training.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.distributed import Team, local_team, torchrun_team
-from qkv.training.memory import require_memory
-from qkv.training.prepare import Prepared, open_prepared, prepare
 from qkv.training.progress import Reporter, default_reporter
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.checkpoint import list_checkpoints, newest_good, require_average
+from qkv.training.run.folder import RunFolder
 from qkv.training.session import Result, follow, lead
+from qkv.training.setup.advice import advise
+from qkv.training.setup.memory import require_memory
+from qkv.training.setup.prepare import Prepared, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
 
 LOOP = ("training.", "validation.")

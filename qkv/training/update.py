@@ -1,14 +1,49 @@
 """One update's gradient: batches in, summed gradient and sums of the loss out."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
+from qkv.core.errors import QkvError
 from qkv.data.batch import Batch
-from qkv.errors import QkvError
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.objective import Objective
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import Objective
+
+
+def derived_seed(*parts: int | str) -> int:
+    """63 bits from the parts; the same on every machine."""
+    text = "/".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def seed_for(*parts: int | str) -> None:
+    """Make torch's generator a function of `parts`; dropout, noise and fresh weights draw from it."""
+    torch.manual_seed(derived_seed(*parts))
+
+
+class FlatGradient:
+    """The gradients of all parameters in one piece of memory, so that summing, clipping and sending is one call."""
+
+    def __init__(self, model: nn.Module) -> None:
+        parameters = list(model.parameters())
+        self.flat = torch.zeros(sum(p.numel() for p in parameters))
+        for parameter, piece in zip(parameters, torch.split(self.flat, [p.numel() for p in parameters]), strict=True):
+            parameter.grad = piece.view_as(parameter)
+
+    def clear(self) -> None:
+        self.flat.zero_()
+
+    def finish(self, weight: float, clip_norm: float | None) -> float:
+        """Divide the summed gradient by `weight`, clip it, and return its norm before clipping."""
+        norm = float(torch.linalg.vector_norm(self.flat)) / weight
+        scale = 1.0 / weight
+        if clip_norm is not None and norm > clip_norm:
+            scale *= clip_norm / norm
+        self.flat.mul_(scale)
+        return norm
 
 
 @dataclass

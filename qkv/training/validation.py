@@ -10,14 +10,14 @@ import torch
 from qkv.data.batch import Batch
 from qkv.data.length_limit import LengthLimit
 from qkv.data.stream import BatchStream
-from qkv.decoding.texts import Source, TextDecoder, Wishes
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.decoding.usual import quick_search
-from qkv.evaluation.metrics import METRICS, choose_metrics, group_by_source
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.objective import Objective
+from qkv.engines.torch_engine import TorchEngine
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics, group_by_source
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import Objective
+from qkv.search.default import quick_search
 from qkv.text import TokenizerPair
 from qkv.training.recipe import ValidationConfig
+from qkv.translate.texts import Source, TextDecoder, Wishes
 
 Tick = Callable[[int, int], None]
 """Called with (done, total) between batches; may raise to stop early."""

@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from qkv.errors import QkvError, TeamBroken
+from qkv.core.errors import QkvError, TeamBroken
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import join_as_worker
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
 from qkv.training.session import follow
 
 

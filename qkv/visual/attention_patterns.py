@@ -15,8 +15,8 @@ from qkv.layers.attention import (
     LshConfig,
     TruncatedConfig,
 )
-from qkv.layers.view import View
-from qkv.models.seq2seq import Seq2Seq
+from qkv.layers.attention.context import View
+from qkv.models.transformer.model import Seq2Seq
 from qkv.visual.panels import draw_panels, squares
 from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from qkv.data.batch import padded
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.beam_group import Kept
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.room import require_room
-from qkv.decoding.search import SearchTask
-from qkv.decoding.steps import ModelSteps
-from qkv.models.folder import SavedModel
+from qkv.models.saved.folder import SavedModel
+from qkv.search.base import SearchTask
+from qkv.search.beam import BeamConfig, Kept
+from qkv.search.capacity import require_room
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.steps import ModelSteps
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
 from qkv.visual.svg import SAMPLE_HEIGHT, SAMPLE_WIDTH, Entry, column_width, document, fitted, xml_text

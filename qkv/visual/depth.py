@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
+from qkv.core.errors import UsageError
 from qkv.data.batch import padded
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.search import SearchTask
-from qkv.decoding.steps import ModelSteps
-from qkv.errors import UsageError
-from qkv.models.channels import haltings
-from qkv.models.folder import SavedModel
+from qkv.models.saved.folder import SavedModel
+from qkv.models.transformer.channels import haltings
+from qkv.search.base import SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.steps import ModelSteps
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
 from qkv.visual.svg import column_width, document, fitted, xml_text

@@ -6,14 +6,14 @@ from typing import Any
 from torch import Tensor
 
 from qkv.data.batch import padded
-from qkv.decoding.blocks import BlockFunction, BlockOutput, BlocksState, ModelBlocks
-from qkv.decoding.draft_loop import draft_and_verify
-from qkv.decoding.draft_pace import FullPace
-from qkv.decoding.drafters import DrafterConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import SearchTask
-from qkv.models.folder import SavedModel
+from qkv.models.saved.folder import SavedModel
+from qkv.search.base import SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.speculative.blocks import BlockFunction, BlockOutput, BlocksState, ModelBlocks
+from qkv.search.speculative.drafters import DrafterConfig
+from qkv.search.speculative.loop import draft_and_verify
+from qkv.search.speculative.pace import FullPace
 from qkv.text.special import SPECIAL
 from qkv.visual.rows import Cell, draw_rows, sample
 from qkv.visual.source import source_ids

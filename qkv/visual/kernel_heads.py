@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 import torch
 from torch import Tensor
 
-from qkv.layers.convolution import QuadraticAttention
+from qkv.visual.convolution import QuadraticAttention
 
 PIXEL, GAP, MARGIN = 11, 14, 20
 STYLE = """

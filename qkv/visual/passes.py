@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 
 from qkv.data.batch import padded
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.refine import RefineConfig, rescorer_for
-from qkv.decoding.refinement.canvas import Pass
-from qkv.decoding.search import SearchTask
 from qkv.models.decoders.ctc import CtcModel
-from qkv.models.folder import SavedModel
-from qkv.models.parallel import ParallelModel
+from qkv.models.parallel.base import ParallelModel
+from qkv.models.saved.folder import SavedModel
+from qkv.search.base import SearchTask
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.canvas import Pass
+from qkv.search.refinement.search import RefineConfig, rescorer_for
 from qkv.text.special import SPECIAL
 from qkv.visual.rows import Cell as Drawn
 from qkv.visual.rows import draw_rows, sample

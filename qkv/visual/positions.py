@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.functional.attention import scaled_dot_scores, split_heads
 from qkv.layers.positions import Positions, positions
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.model import Seq2Seq
 from qkv.visual.panels import draw_panels, squares
 from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from qkv.errors import UsageError
-from qkv.models.folder import SavedModel
+from qkv.core.errors import UsageError
+from qkv.models.saved.folder import SavedModel
 from qkv.text.special import SPECIAL
 
 

@@ -5,8 +5,8 @@ from xml.sax.saxutils import escape
 import torch
 from torch import Tensor, nn
 
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.wirings import Wiring, wirings
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.wirings import Wiring, wirings
 
 LAYERS, WIDTH = 3, 8
 """Depth of both stacks, and channels of a state, in the pictures of the kinds."""

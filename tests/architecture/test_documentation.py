@@ -28,7 +28,7 @@ import torch
 
 from qkv.config import validate
 from qkv.config.parse import parse_yaml
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.training.recipe import Recipe
 from tests.support.warm import WarmCommand
 

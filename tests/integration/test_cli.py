@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qkv.config import load_config
-from qkv.models.folder import load_model
+from qkv.models.saved.folder import load_model
 from qkv.training.recipe import Recipe
 from tests.support.forks import Forks, buffered
 from tests.support.tiny import plain, updates_of, write_recipe

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from qkv.config import load_config
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.closest import sentence_bleu
-from qkv.decoding.distill import at_work_on, distill, prepare_files
-from qkv.decoding.translator import Translator
-from qkv.files import MANIFEST, read_manifest, verify_folder
-from qkv.outputs import MARKER
-from qkv.progress import SilentReporter
+from qkv.core.files import MANIFEST, read_manifest, verify_folder
+from qkv.core.outputs import MARKER
+from qkv.core.progress import SilentReporter
+from qkv.search.beam import BeamConfig
 from qkv.training.recipe import Recipe
+from qkv.translate.closest import sentence_bleu
+from qkv.translate.jobs.distill import at_work_on, distill, prepare_files
+from qkv.translate.translator import Translator
 from tests.support.commands import TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks
 from tests.support.speaker import save_speaker, sentences

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.files import verify_folder
+from qkv.core.files import verify_folder
 from tests.support.commands import GREEDY, quiet, refused, written_lines
 from tests.support.forks import Forks
 from tests.support.speaker import save_speaker

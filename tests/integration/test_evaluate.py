@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.config import load_config
-from qkv.errors import QkvError
-from qkv.evaluation.metrics import METRICS
-from qkv.models.folder import SavedConfig
+from qkv.core.errors import QkvError
+from qkv.evaluation.metrics.registry import METRICS
+from qkv.models.saved.folder import SavedConfig
 from tests.support.forks import Forks
 from tests.support.tiny import changed, plain, validations_of, write_data, write_recipe
 
@@ -332,7 +332,7 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
         raise QkvError(f"{path}: cannot be written (No space left on device)")
 
     monkeypatch.chdir(files)
-    monkeypatch.setattr("qkv.files.write_atomic", full)
+    monkeypatch.setattr("qkv.core.files.write_atomic", full)
     ended = CliRunner().invoke(app, [*verb, "good", "--ref", "ref", "--metrics", "chrf", "--html", "r.html"])
     assert "No space left" in str(ended.exception)
     assert "chrF" in ended.stdout

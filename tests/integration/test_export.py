@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from qkv.files import sha256_of, verify_folder
-from qkv.models.folder import save_model
+from qkv.core.files import sha256_of, verify_folder
+from qkv.models.saved.folder import save_model
 from qkv.training.progress import SilentReporter
 from qkv.training.trainer import Trainer
 from tests.support.exported import decided_model, spoil_for_int8

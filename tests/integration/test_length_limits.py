@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from qkv.config import load_config
+from qkv.core.errors import UsageError
+from qkv.core.files import MANIFEST, seal
 from qkv.data.length_limit import LengthLimit
-from qkv.decoding.engines import EngineName
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
-from qkv.files import MANIFEST, seal
-from qkv.models.folder import CONFIG, SavedConfig, SavedModel, load_model, save_model
+from qkv.engines.choose import EngineName
+from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel, load_model, save_model
+from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.search import RefineConfig
 from qkv.training.trainer import Trainer
+from qkv.translate.translator import Translator
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
 from tests.support.long_outputs import SOURCES, recipe_of

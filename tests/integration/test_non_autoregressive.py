@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.translator import Translator
-from qkv.files import read_manifest
-from qkv.training.run_folder import read_metrics
+from qkv.core.files import read_manifest
+from qkv.search.refinement.search import RefineConfig
+from qkv.training.run.folder import read_metrics
+from qkv.translate.translator import Translator
 from tests.support.commands import quiet, refused, written
 from tests.support.forks import Forks
 from tests.support.tiny import plain, write_recipe

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.training.progress import SilentReporter
 from qkv.training.trainer import Trainer
 from tests.support.commands import quiet, refused, written, written_lines

@@ -10,7 +10,7 @@ from qkv.config import load_config
 from qkv.recipes import load_recipe, recipe_names, recipe_text, title
 from qkv.recipes.init import new_recipe
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import RunFolder
+from qkv.training.run.folder import RunFolder
 from tests.support.forks import Forks
 
 ROOT = Path(__file__).parents[2]

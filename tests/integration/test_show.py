@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qkv.models.folder import save_model
+from qkv.models.saved.folder import save_model
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from qkv.decoding.texts import Wishes
-from qkv.decoding.translator import Translator
-from qkv.files import MANIFEST, seal
-from qkv.models.weights import named_weights, write_tensors
+from qkv.core.files import MANIFEST, seal
+from qkv.models.saved.weights import named_weights, write_tensors
+from qkv.translate.texts import Wishes
+from qkv.translate.translator import Translator
 from tests.support.commands import GREEDY, QKV, TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks, buffered
 from tests.support.speaker import save_speaker, speaker
@@ -124,8 +124,8 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
 
 
 def test_an_output_is_one_line_whatever_is_in_it() -> None:
-    from qkv.decoding.output import plain, table, with_score
-    from qkv.decoding.translation import Translation
+    from qkv.translate.output import plain, table, with_score
+    from qkv.translate.translation import Translation
 
     wild = Translation("a\nb\r\nc\td\x0be", -1.0, [], [], [])
     assert plain(1, wild) == "a b  c d\x0be\n"
@@ -296,8 +296,8 @@ def test_score(model: Path, lines: Path, scratch: Path, forks: Forks) -> None:
 
 def test_the_fast_engine(model: Path, lines: Path, straight: str, scratch: Path, forks: Forks) -> None:
     """auto takes it; it gives the same; what it cannot do is done by torch or, if it was asked for, refused."""
-    from qkv.interop.ctranslate2 import export_ctranslate2
-    from qkv.models.folder import load_model
+    from qkv.export.ctranslate2 import export_ctranslate2
+    from qkv.models.saved.folder import load_model
 
     assert Translator(model).decoder(Wishes()).engine.name == "ctranslate2"
     assert Translator(model).decoder(Wishes(prefixes=True)).engine.name == "torch"

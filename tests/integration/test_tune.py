@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from qkv.config import load_config
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.settings import translation_config
-from qkv.decoding.translator import Translator
-from qkv.decoding.usual import usual_search
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.core.files import read_manifest, verify_folder
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.metrics.registry import METRICS
 from qkv.evaluation.tune import tune
-from qkv.files import read_manifest, verify_folder
-from qkv.models.folder import CONFIG, SavedConfig, load_model, save_model
-from qkv.training.recommend import recommend
-from qkv.training.run_folder import RunFolder
+from qkv.models.saved.folder import CONFIG, SavedConfig, load_model, save_model
+from qkv.search.beam import BeamConfig
+from qkv.search.default import usual_search
+from qkv.search.refinement.search import RefineConfig
+from qkv.training.run.folder import RunFolder
+from qkv.training.run.recommend import recommend
+from qkv.translate.settings import translation_config
+from qkv.translate.translator import Translator
 from tests.support.commands import quiet, refused
 from tests.support.exported import decided_model
 from tests.support.forks import Forks

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.steps import ModelSteps, PrefixSteps
 from qkv.functional.masks import Predicate, causal
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, attentions
+from qkv.layers.attention.context import View
 from qkv.layers.positions import positions
-from qkv.layers.view import View
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.steps import ModelSteps, PrefixSteps
 from tests.kinds.test_cached_steps import random_tokens, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER, GLOBAL, WINDOWS, Setting, definition
 from tests.support.small import VOCAB, batch_of, decode, small_model, stir

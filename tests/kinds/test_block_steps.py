@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks
-from qkv.decoding.steps import ModelSteps
 from qkv.layers.attention.scores import scores
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
+from qkv.search.speculative.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks
+from qkv.search.steps import ModelSteps
 from tests.kinds.test_cached_steps import sources
 from tests.support.attentions import CAUSAL
 from tests.support.small import VOCAB, small_model

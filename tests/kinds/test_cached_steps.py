@@ -9,13 +9,13 @@ from torch import Tensor
 
 from qkv.config.base import Kinds
 from qkv.data.batch import padded
-from qkv.decoding.steps import Ensemble, ModelSteps, PrefixSteps, StepFunction
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
+from qkv.search.steps import Ensemble, ModelSteps, PrefixSteps, StepFunction
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.small import VOCAB, random_ids, small_model

@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.decoding.steps import ModelSteps
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.masks import causal
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, LshAttention
 from qkv.layers.attention.base import share_heads
+from qkv.layers.attention.context import View
 from qkv.layers.attention.recording import capture_attention
 from qkv.layers.positions import positions
-from qkv.layers.view import View
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
+from qkv.search.steps import ModelSteps
 from tests.kinds.test_attentions import build, everywhere, ragged
 from tests.kinds.test_cached_steps import random_tokens, sources
 from tests.support.attentions import CAUSAL, ENCODER, Setting

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from qkv.core.errors import DataError
 from qkv.data.build import build_store
 from qkv.data.lines import ReadCounts
 from qkv.data.readers import CorpusConfig, corpora
 from qkv.data.store import Limits, PairStore
-from qkv.errors import DataError
 from qkv.text.folder import TokenizerPair
 from qkv.text.whitespace import WhitespaceConfig
 

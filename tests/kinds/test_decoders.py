@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from qkv.config import dump_config, load_config
-from qkv.decoding.refinement.generators import GENERATORS
 from qkv.models.decoders import decoders
-from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.parallel import ParallelModel, StretchedModel
+from qkv.models.parallel.base import ParallelModel, StretchedModel
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.size import count_parameters
 from qkv.objectives.build import OBJECTIVES
+from qkv.search.refinement.generators import GENERATORS
 from qkv.text import SPECIAL
 from tests.support.parallel import PARALLEL, decode, objective_of, parallel_model
 from tests.support.small import batch_of, random_ids, small_config, small_text

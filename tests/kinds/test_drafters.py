@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from qkv.config import Config, dump_config, load_config
-from qkv.decoding.attach import attach_drafter
-from qkv.decoding.drafters import AnyDrafter, DrafterConfig, drafters
-from qkv.decoding.drafters.jacobi import JacobiConfig
-from qkv.decoding.drafters.other_model import ModelDrafterConfig
-from qkv.decoding.drafters.own import OwnConfig
-from qkv.decoding.drafting import DRAFTER
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.texts import Source, Wishes
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
-from qkv.files import verify_folder
+from qkv.core.errors import UsageError
+from qkv.core.files import verify_folder
 from qkv.models.draft_heads import draft_heads
-from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.search.greedy import GreedyConfig
+from qkv.search.speculative.attach import attach_drafter
+from qkv.search.speculative.drafters import AnyDrafter, DrafterConfig, drafters
+from qkv.search.speculative.drafters.jacobi import JacobiConfig
+from qkv.search.speculative.drafters.other_model import ModelDrafterConfig
+from qkv.search.speculative.drafters.own import OwnConfig
+from qkv.search.speculative.drafting import DRAFTER
 from qkv.text import TextConfig, TokenizerPair, WhitespaceConfig
+from qkv.translate.texts import Source, Wishes
+from qkv.translate.translator import Translator
 from tests.support.parallel import PARALLEL
 from tests.support.speaker import SHORT, assert_same, save_speaker, sentences, speaker, torch_translator
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding import forced
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.sampling import SampleConfig
-from qkv.decoding.search import Constraints, SearchConfig
-from qkv.decoding.steps import Ensemble, ModelSteps, force_by_steps
-from qkv.decoding.torch_engine import TorchEngine
+from qkv.engines.base import DecodeRequest
+from qkv.engines.torch_engine import TorchEngine
 from qkv.inference.transformer import TransformerInference
+from qkv.search import forced
+from qkv.search.base import Constraints, SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.sampling import SampleConfig
+from qkv.search.steps import Ensemble, ModelSteps, force_by_steps
 from tests.kinds.test_block_steps import KINDS
 from tests.kinds.test_cached_steps import sources
 from tests.support.small import VOCAB, random_ids, small_model
@@ -24,7 +24,7 @@ from tests.support.small import VOCAB, random_ids, small_model
 @pytest.mark.parametrize(("kind", "attention"), [({}, False), *((kind, True) for kind in KINDS)], ids=str)
 def test_wide_passes_equal_steps(kind: dict[str, Any], attention: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of the given tokens, and of those that follow them in every row."""
-    monkeypatch.setattr("qkv.decoding.steps.PIECE", 16)
+    monkeypatch.setattr("qkv.search.steps.PIECE", 16)
     steps = ModelSteps(small_model(**kind).eval(), attention)
     src, keep = sources([4, 1, 7])
     tokens = torch.randint(5, VOCAB, (len(src), 41), generator=torch.Generator().manual_seed(1))

@@ -14,18 +14,18 @@ from qkv.config import Config, dump_config, load_config
 from qkv.config.base import Kinds
 from qkv.data.batch import Batch, collate
 from qkv.layers.attention import attentions
+from qkv.layers.attention.normalizers import weighings
 from qkv.layers.attention.scores import scores
-from qkv.layers.attention.weighings import weighings
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.position_offsets import offsets
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.config import ModelConfig
-from qkv.models.folder import SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.size import count_parameters
-from qkv.models.stacks import stacks
-from qkv.models.wirings import wirings
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
 from qkv.objectives.consistency import consistencies
 from qkv.objectives.noise import noises
 from qkv.objectives.smoothing import smoothings

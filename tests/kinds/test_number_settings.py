@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-import qkv.decoding.settings
-import qkv.models.folder
-import qkv.training.recipe  # noqa: F401  # with these, every configuration is defined
 from qkv.config import Config
 from qkv.config.load import validate
-from qkv.decoding.settings import TranslationConfig
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.translate.settings import TranslationConfig
 
 
 def _configs(base: type[Config]) -> list[type[Config]]:

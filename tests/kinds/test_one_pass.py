@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.search import Constraints
-from qkv.decoding.torch_engine import TorchEngine
+from qkv.engines.base import DecodeRequest
+from qkv.engines.torch_engine import TorchEngine
 from qkv.inference.whole import WholeEncoder, fused
-from qkv.models.parallel import open_canvas
+from qkv.models.parallel.base import open_canvas
+from qkv.search.base import Constraints
+from qkv.search.refinement.search import RefineConfig
 from qkv.text import SPECIAL
 from tests.kinds.test_cached_steps import KINDS, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.positions_drawn import randomised_positions, shifted_positions
+from qkv.functional.positions import randomised_positions, shifted_positions
 from qkv.layers.positions.base import Positions
 from qkv.training.recipe import Recipe
 from tests.support.small import VOCAB, batch_of, decode, small_config, small_model

@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 from qkv.functional.attention import masked_softmax, merge_heads, scaled_dot_scores, split_heads
 from qkv.functional.masks import causal
 from qkv.kernels.window import Reach
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention.context import View
 from qkv.layers.attention.truncated import TruncatedAttention
 from qkv.layers.positions import Positions, positions
 from qkv.layers.positions.shaw import Shaw
-from qkv.layers.view import View
 from tests.support.small import batch_of, decode, small_config, small_model, stir
 
 WIDTH, HEADS, LENGTH = 16, 2, 14

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding.refinement.prefix_trees import prefix_trees
 from qkv.inference.whole import fused
+from qkv.search.refinement.prefix_trees import prefix_trees
 from qkv.text.special import SPECIAL
 from tests.kinds.test_block_steps import KINDS
 from tests.kinds.test_cached_steps import sources

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from qkv.config import Config, dump_config, load_config
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.length_penalty import length_penalties
-from qkv.decoding.search import AnySearch, Limits, SearchConfig, SearchTask, searches
-from qkv.decoding.steps import ModelSteps, PrefixSteps, StepFunction
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.search.base import AnySearch, Limits, SearchConfig, SearchTask, searches
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.length_penalty import length_penalties
+from qkv.search.steps import ModelSteps, PrefixSteps, StepFunction
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 from tests.support.tables import END, TableSteps, random_attention, random_sources, random_table, task_of

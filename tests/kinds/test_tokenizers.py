@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import qkv.text
-from qkv.errors import CorruptFolder, DataError, UsageError
+from qkv.core.errors import CorruptFolder, DataError, UsageError
 from qkv.text import NormalizeConfig, Tokenizer, TokenizerConfig, fingerprint
 from qkv.text.special import NAMES, SPECIAL
 

@@ -23,17 +23,23 @@ from transformers.models.longformer.modeling_longformer import LongformerSelfAtt
 from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from qkv.functional.attention import attention_weights, masked_softmax, split_heads
+from qkv.functional.attention import attention_weights, entmax, masked_softmax, sparsemax, split_heads
 from qkv.functional.ctc import ctc_log_prob
 from qkv.functional.feed_forward import feed_forward_swiglu
-from qkv.functional.longformer import Projected, longformer
+from qkv.functional.losses import smoothed_cross_entropy, uniform
 from qkv.functional.lsh import lsh_attention, shared_keys
-from qkv.functional.masks import build_mask, causal, within
+from qkv.functional.masks import Projected, build_mask, causal, longformer, within
 from qkv.functional.norm import rms_norm
-from qkv.functional.positions_relative import alibi_bias, alibi_slopes, distances, t5_bias, t5_buckets
-from qkv.functional.positions_rotary import rotary_angles, rotate_halves, rotate_pairs
-from qkv.functional.smoothing import smoothed_cross_entropy, uniform
-from qkv.functional.weighing import entmax, sparsemax
+from qkv.functional.positions import (
+    alibi_bias,
+    alibi_slopes,
+    distances,
+    rotary_angles,
+    rotate_halves,
+    rotate_pairs,
+    t5_bias,
+    t5_buckets,
+)
 
 HEADS, LENGTH, WIDTH = 2, 12, 8
 

@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from qkv.core.errors import ConfigError
 from qkv.data.batch import Batch
-from qkv.errors import ConfigError
+from qkv.functional.losses import uniform
 from qkv.functional.masks import causal
-from qkv.functional.smoothing import uniform
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.view import View
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stack import Stack
+from qkv.layers.attention.context import View
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stack import Stack
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model, stir
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from qkv.kernels.best_label import best_label
+from qkv.kernels.labels import best_label
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -9,18 +9,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from qkv.functional.consistency import Agreement, consistent_cross_entropy, kl_divergence, r_drop, sim_cut
-from qkv.functional.smoothing import (
+from qkv.functional.losses import (
+    Agreement,
     Smoothing,
     confidence_penalty,
+    consistent_cross_entropy,
+    kl_divergence,
     no_smoothing,
     others_but_pad,
+    r_drop,
+    sim_cut,
     smoothed_cross_entropy,
     uniform,
     unigram,
 )
-from qkv.kernels.consistency import linear_consistent_cross_entropy
-from qkv.kernels.cross_entropy import linear_cross_entropy
+from qkv.kernels.cross_entropy import linear_consistent_cross_entropy, linear_cross_entropy
 
 N, D, V = 7, 4, 11
 MIXED = Smoothing(0.8, unigram(torch.arange(V), 0.2).background, entropy_penalty=0.3)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from qkv.functional.smoothing import Smoothing, confidence_penalty, no_smoothing, others_but_pad, smoothed_cross_entropy
-from qkv.functional.smoothing import unigram as unigram_smoothing
+from qkv.functional.losses import Smoothing, confidence_penalty, no_smoothing, others_but_pad, smoothed_cross_entropy
+from qkv.functional.losses import unigram as unigram_smoothing
 from qkv.kernels.cross_entropy import linear_cross_entropy
 
 N, D, V = 7, 4, 11

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qkv.functional.ctc import best_path, collapse, ctc_log_prob, fewest_positions
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
-from qkv.kernels.label_log_probs import label_log_probs, label_logits
+from qkv.kernels.labels import label_log_probs, label_logits
 
 A, B, BLANK = 0, 1, 2
 
@@ -116,7 +116,7 @@ def test_a_batch_equals_the_definition_with_its_gradients() -> None:
 
 
 def test_label_log_probs_over_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qkv.kernels.label_log_probs.CHUNK", 4)
+    monkeypatch.setattr("qkv.kernels.labels.CHUNK", 4)
     hidden, weight, *_, background = rows()
     flat, labels = hidden.flatten(0, 1), torch.randint(9, (28, 3))
     table = (flat @ weight.t()).log_softmax(dim=-1)

@@ -12,13 +12,13 @@ from qkv.data.batch import Batch
 from qkv.functional.halting import halting_weights
 from qkv.functional.positions import sinusoidal
 from qkv.inference.transformer import TransformerInference
+from qkv.layers.attention.context import View
 from qkv.layers.positions import Positions
-from qkv.layers.view import View
-from qkv.models.channels import Halting, auxiliary_losses, haltings
 from qkv.models.decoders.ctc import CtcConfig
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stacks.adaptive import Adaptive
-from qkv.models.stacks.base import Layers
+from qkv.models.transformer.channels import Halting, auxiliary_losses, haltings
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stacks.adaptive import Adaptive
+from qkv.models.transformer.stacks.base import Layers
 from qkv.objectives.build import build_objective
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing

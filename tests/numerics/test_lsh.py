@@ -17,8 +17,7 @@ from qkv.functional.lsh import (
 )
 from qkv.functional.lsh import lsh_attention as dense_lsh_attention
 from qkv.kernels import lsh
-from qkv.kernels.lsh import lsh_attention
-from qkv.kernels.lsh_order import assign_buckets, sort_by_bucket
+from qkv.kernels.lsh import assign_buckets, lsh_attention, sort_by_bucket
 
 # (length, chunk): one position, fewer than a chunk, one chunk, several, several and some more.
 SIZES = [(1, 4), (3, 4), (4, 4), (12, 4), (14, 4), (9, 2), (5, 1)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.positions_relative import (
+from qkv.functional.positions import (
     alibi_bias,
     alibi_slopes,
     bucket_sizes,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.positions_rotary import rotary_angles, rotate_halves, rotate_pairs
+from qkv.functional.positions import rotary_angles, rotate_halves, rotate_pairs
 from qkv.layers.positions.rope import Rope
 
 WIDTH = 8

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from qkv.errors import ConfigError
-from qkv.models.build import build_model
-from qkv.models.config import PRESETS, ModelConfig
-from qkv.models.seq2seq import Seq2Seq
+from qkv.core.errors import ConfigError
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import PRESETS, ModelConfig
+from qkv.models.transformer.model import Seq2Seq
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from qkv.functional.norm import layer_norm
+from qkv.layers.attention.context import View
 from qkv.layers.residual import NormedResidual, Place, Residual, residuals
 from qkv.layers.residual.deepnorm import DeepNorm, deepnorm_constants
 from qkv.layers.residual.post import PostNorm
-from qkv.layers.view import View
-from qkv.models.build import build_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.model import Seq2Seq
 from tests.support.small import small_config, small_model, stir
 
 WIDTH = 6

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.kernels.dropout import dropout
-from qkv.kernels.reversible import Branch, Step, reversible, undo
+from qkv.kernels.recompute import Branch, Step, reversible, undo
 
 WIDTH = 6
 

@@ -6,10 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.attention import masked_softmax, scaled_dot_scores
-from qkv.functional.scores import additive_scores, cosine_scores
-from qkv.functional.weighing import entmax, sparsemax
-from qkv.kernels import additive
+from qkv.functional.attention import (
+    additive_scores,
+    cosine_scores,
+    entmax,
+    masked_softmax,
+    scaled_dot_scores,
+    sparsemax,
+)
+from qkv.kernels import attention as additive
 from qkv.layers.attention.scores import Additive, Cosine, Dot, Score
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from qkv.kernels.dropout import dropout
-from qkv.kernels.slices import in_slices
+from qkv.kernels.recompute import in_slices
 from qkv.layers.feed_forward import FeedForward, PositionWise, SwigluFeedForward
 from tests.support.small import batch_of, decode, small_model
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.smoothing import (
+from qkv.functional.losses import (
     Smoothing,
     confidence_penalty,
     no_smoothing,

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from qkv.functional.attention import scaled_dot_product
 from qkv.functional.masks import both, build_mask, dilated, within
-from qkv.kernels import window_blocks
+from qkv.kernels import window as window_blocks
 from qkv.kernels.window import Everywhere, Reach, window_attention
 
 LENGTHS = [1, 3, 4, 8, 9, 21]

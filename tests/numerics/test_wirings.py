@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.steps import ModelSteps, PrefixSteps
 from qkv.functional.masks import causal
-from qkv.layers.view import View
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.wirings import wirings
+from qkv.layers.attention.context import View
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.wirings import wirings
+from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_config, small_model, stir
 

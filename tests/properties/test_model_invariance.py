@@ -12,8 +12,8 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.view import View
-from qkv.models.seq2seq import Seq2Seq
+from qkv.layers.attention.context import View
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_model, stir

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import config
 
-from qkv.decoding import beam_group
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.beam_group import log_coverage
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.length_penalty import Gnmt, LengthPenaltyConfig, NoLengthPenalty, Power
-from qkv.decoding.search import Constraints, Limits, SearchConfig, SearchTask
-from qkv.decoding.steps import ModelSteps, PrefixSteps
+from qkv.search import beam as beam_group
+from qkv.search.base import Constraints, Limits, SearchConfig, SearchTask
+from qkv.search.beam import BeamConfig, log_coverage
+from qkv.search.greedy import GreedyConfig
+from qkv.search.length_penalty import Gnmt, LengthPenaltyConfig, NoLengthPenalty, Power
+from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 from tests.support.tables import (

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pytest
 from jaxtyping import config
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import SearchConfig
-from qkv.decoding.steps import ModelSteps
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.steps import ModelSteps
 from tests.support.commander import SRC_VOCAB, TGT_VOCAB, commander, commands
 from tests.support.small import small_model
 from tests.support.tables import task_of

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
-from qkv.functional.longformer import Projected, longformer
-from qkv.functional.masks import both, build_mask
+from qkv.functional.masks import Projected, both, build_mask, longformer
 from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention
+from qkv.layers.attention.context import View
+from qkv.layers.attention.normalizers import weighings
 from qkv.layers.attention.scores import scores
-from qkv.layers.attention.weighings import weighings
-from qkv.layers.view import View
 
 Setting = dict[str, Any]
 SCORES: list[Setting] = [{"kind": "full", "score": kind} for kind in scores.names() if kind != "scaled_dot"]

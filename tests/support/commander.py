@@ -8,7 +8,7 @@ import random
 import torch
 
 from qkv.data.batch import collate
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import small_model

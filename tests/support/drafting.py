@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qkv.decoding.blocks import BlockFunction, BlockOutput, BlocksState
-from qkv.decoding.draft_loop import draft_and_verify
-from qkv.decoding.draft_pace import FullPace, Pace
-from qkv.decoding.drafters.base import Checked, Drafter, Drafts, DraftSources
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import SearchTask
-from qkv.decoding.steps import StepFunction
+from qkv.search.base import SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.speculative.blocks import BlockFunction, BlockOutput, BlocksState
+from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
+from qkv.search.speculative.loop import draft_and_verify
+from qkv.search.speculative.pace import FullPace, Pace
+from qkv.search.steps import StepFunction
 from qkv.text import SPECIAL
 
 Ids = tuple[int, ...]

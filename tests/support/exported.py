@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.search import SearchConfig
-from qkv.models.folder import SavedConfig, SavedModel, new_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
 from qkv.text import SPECIAL, TextConfig, Tokenizer, TokenizerPair, WhitespaceConfig
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.small import small_config, stir

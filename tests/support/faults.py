@@ -14,19 +14,20 @@ from typing import Any
 from torch import Tensor
 
 from qkv.config import load_config
+from qkv.core.errors import QkvError
 from qkv.data import check
-from qkv.errors import QkvError
-from qkv.models import folder
-from qkv.models.folder import SavedModel
-from qkv.models.weights import write_tensors
+from qkv.models.saved import folder
+from qkv.models.saved.folder import SavedModel
+from qkv.models.saved.weights import write_tensors
 from qkv.objectives.teacher_forcing import TeacherForcing
-from qkv.training import checkpoint, distributed
+from qkv.training import distributed
 from qkv.training.distributed import Team
-from qkv.training.prepare import open_prepared
 from qkv.training.recipe import Recipe, TrainingConfig
-from qkv.training.rotation import rotate
-from qkv.training.run_folder import RunFolder
+from qkv.training.run import checkpoint
+from qkv.training.run.folder import RunFolder
+from qkv.training.run.rotation import rotate
 from qkv.training.session import make_loop
+from qkv.training.setup.prepare import open_prepared
 from qkv.training.trainer import Trainer
 from tests.support.forks import command
 from tests.support.tiny import as_recipe

@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = [
     "sacrebleu",
     "torch._dynamo",  # the first optimiser imports it
-    "qkv.decoding.line_work",
+    "qkv.translate.jobs.line_work",
     "qkv.demo.report",
-    "qkv.training.average",
-    "qkv.training.inspect_data",
+    "qkv.training.run.average",
+    "qkv.training.setup.inspect_data",
 ]
 
 

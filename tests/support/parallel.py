@@ -6,17 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.search import Constraints
-from qkv.decoding.torch_engine import TorchEngine
+from qkv.engines.base import DecodeRequest
+from qkv.engines.torch_engine import TorchEngine
 from qkv.models.decoders import decoders
-from qkv.models.parallel import ParallelModel, Source
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.parallel.base import ParallelModel, Source
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import Objective
 from qkv.objectives.build import build_objective
-from qkv.objectives.objective import Objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.search.base import Constraints
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.search import RefineConfig
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, small_config, small_model
 

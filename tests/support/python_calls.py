@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import qkv
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 
 WRONG: list[Any] = [
     None,

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from qkv.data.batch import Batch, collate
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
 from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
 
 VOCAB = 23

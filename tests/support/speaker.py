@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
-from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from tests.support.small import WORDS, small_config, small_text, stir
 
 SHORT: dict[str, Any] = {"max_factor": 1.0, "max_extra": 2}

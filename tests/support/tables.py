@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import padded
-from qkv.decoding.search import Limits, SearchConfig, SearchTask
-from qkv.decoding.steps import ForcedOutput, StepOutput, force_by_steps
+from qkv.search.base import Limits, SearchConfig, SearchTask
+from qkv.search.steps import ForcedOutput, StepOutput, force_by_steps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from qkv.config.load import validate
-from qkv.files import sha256_of
-from qkv.temporary import is_unique_name
-from qkv.training.checkpoint import OPTIMIZER, list_checkpoints
+from qkv.core.files import sha256_of
+from qkv.core.temporary import is_unique_name
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.checkpoint import OPTIMIZER, list_checkpoints
+from qkv.training.run.folder import read_metrics
 
 MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1}
 

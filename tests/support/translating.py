@@ -4,9 +4,10 @@ import signal
 import threading
 import time
 
-from qkv.child import child_command
-from qkv.decoding import team, translator
-from qkv.decoding.texts import TextDecoder
+from qkv.core.child import child_command
+from qkv.translate import translator
+from qkv.translate.jobs import team
+from qkv.translate.texts import TextDecoder
 from tests.support import faults
 from tests.support.forks import command
 

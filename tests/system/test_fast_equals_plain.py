@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from qkv.data.batch import Batch, collate
 from qkv.functional.attention import scaled_dot_product
-from qkv.functional.smoothing import Smoothing, smoothed_cross_entropy
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
+from qkv.functional.losses import Smoothing, smoothed_cross_entropy
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
-from qkv.training.gradient import FlatGradient
 from qkv.training.optimizers import AdamWConfig
+from qkv.training.update import FlatGradient
 
 VOCABULARY = 40
 UPDATES = 40
@@ -49,7 +49,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         monkeypatch.setattr("qkv.layers.positions.attention.attention", plain_attention)
         monkeypatch.setattr("qkv.layers.residual.post.residual_norm", plain_residual_norm)
         monkeypatch.setattr("qkv.layers.dropout.dropout", F.dropout)
-        monkeypatch.setattr("qkv.models.head.linear_cross_entropy", plain_cross_entropy)
+        monkeypatch.setattr("qkv.models.heads.linear.linear_cross_entropy", plain_cross_entropy)
 
     return switch
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.translator import Translator
-from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.metrics.registry import METRICS
 from qkv.recipes import load_recipe
+from qkv.search.greedy import GreedyConfig
 from qkv.training.progress import SilentReporter
 from qkv.training.trainer import Trainer
+from qkv.translate.translator import Translator
 
 ROOT = Path(__file__).parents[2]
 UNSEEN = 500

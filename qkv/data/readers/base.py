@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 from pydantic import Field
 
 from qkv.config.base import Config, Kinds
+from qkv.core.errors import DataError
 from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
-from qkv.errors import DataError
 
 
 class RawPair(NamedTuple):

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
+from qkv.core.errors import DataError
 from qkv.data.lines import MAX_LINE, Policy, ReadCounts, byte_lines, decode
 from qkv.data.readers.base import corpora
 from qkv.data.readers.table import Column, Row, TableCorpus
-from qkv.errors import DataError
 
 
 @corpora.register

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from qkv.core.errors import DataError
 from qkv.data.lines import Policy, ReadCounts, decode
 from qkv.data.readers.base import OneFileCorpus, corpora, decoded_lines
-from qkv.errors import DataError
 
 
 @corpora.register

@@ -5,8 +5,8 @@ from pathlib import Path
 from qkv.config.base import Config
 from qkv.config.load import validate
 from qkv.config.parse import YamlProblem, parse_yaml
+from qkv.core.errors import UsageError
 from qkv.data.readers import AnyCorpus, CorpusConfig, corpora
-from qkv.errors import UsageError
 
 COMPRESSED = (".gz", ".zst")
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from qkv.core.errors import DataError, UsageError
+from qkv.core.reading import open_file
 from qkv.data.lines import Policy, ReadCounts, decode
 from qkv.data.readers.base import OneFileCorpus, corpora
-from qkv.errors import DataError, UsageError
-from qkv.reading import open_file
 
 ROWS_AT_A_TIME = 8192
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from qkv.core.errors import DataError
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers.base import OneFileCorpus
 from qkv.data.readers.header import looks_like_header
-from qkv.errors import DataError
 
 Column = Annotated[int, Field(ge=0)] | str
 """The number of a column, counted from 0, or its name in the header."""

@@ -5,9 +5,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from qkv.core.errors import DataError
 from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
 from qkv.data.readers.base import CorpusConfig, RawPair, corpora, require_some
-from qkv.errors import DataError
 
 
 @corpora.register

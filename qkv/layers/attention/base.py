@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import merge_heads, split_heads
+from qkv.layers.attention.context import View
 from qkv.layers.attention.recording import NOWHERE, report
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 class KeyValue(NamedTuple):

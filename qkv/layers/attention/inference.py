@@ -6,9 +6,9 @@ from torch.nn import functional as F
 
 from qkv.functional.attention import attention_weights
 from qkv.layers.attention.base import Attention, Block, ForInference, KeyValue, share_heads
+from qkv.layers.attention.context import View
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 class Projection:

@@ -7,17 +7,17 @@ import torch
 from pydantic import PositiveInt, field_validator
 from torch import Tensor, nn
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import build_mask
 from qkv.kernels.window import Everywhere, Reach
 from qkv.layers.attention.base import Block, ForInference, attentions
+from qkv.layers.attention.context import View
 from qkv.layers.attention.recording import report
 from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
 from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 @attentions.register

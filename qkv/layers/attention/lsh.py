@@ -6,16 +6,15 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 from qkv.functional.attention import masked_softmax, merge_heads, split_heads
 from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_scores, shared_keys
 from qkv.functional.masks import build_mask, causal
-from qkv.kernels.lsh import lsh_attention
-from qkv.kernels.lsh_order import assign_buckets
+from qkv.kernels.lsh import assign_buckets, lsh_attention
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, KeyValue, attentions
+from qkv.layers.attention.context import View
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 @attentions.register

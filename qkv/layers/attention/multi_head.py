@@ -8,12 +8,12 @@ from torch import Tensor
 from qkv.functional.attention import masked_softmax
 from qkv.kernels.dropout import dropout as drop
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions, share_heads
+from qkv.layers.attention.context import View
 from qkv.layers.attention.inference import InferenceAttention
+from qkv.layers.attention.normalizers import AnyWeigh, SoftmaxConfig, Weigh
 from qkv.layers.attention.scores import AnyScore, ScaledDotConfig, Score
-from qkv.layers.attention.weighings import AnyWeigh, SoftmaxConfig, Weigh
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 @attentions.register

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 class AttentionId(NamedTuple):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import scaled_dot_scores
-from qkv.kernels.additive import additive_scores
+from qkv.kernels.attention import additive_scores
 
 
 class ScoreConfig(Config):

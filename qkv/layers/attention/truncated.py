@@ -9,11 +9,11 @@ from qkv.functional.attention import attention_weights
 from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
 from qkv.kernels.window import Reach
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
+from qkv.layers.attention.context import View
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.windowed import Heads, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 
 class WindowConfig(AttentionConfig):

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from qkv.functional.positions_relative import alibi_bias, alibi_slopes, distances
+from qkv.functional.positions import alibi_bias, alibi_slopes, distances
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 

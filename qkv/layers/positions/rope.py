@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.functional.positions_rotary import rotary_angles, rotate_halves
+from qkv.functional.positions import rotary_angles, rotate_halves
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 

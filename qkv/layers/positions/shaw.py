@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from qkv.functional.positions_relative import clipped, distances
+from qkv.functional.positions import clipped, distances
 from qkv.kernels.positions import shaw_context, shaw_scores
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from qkv.functional.positions_relative import clipped, distances, t5_buckets
+from qkv.functional.positions import clipped, distances, t5_buckets
 from qkv.kernels.positions import t5_bias
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 
 @decoders.register

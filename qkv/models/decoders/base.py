@@ -1,7 +1,7 @@
 """How the output comes about: token by token, or all of it at once. A new way is a new file here."""
 
 from qkv.config.base import Config, Kinds
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 
 class DecoderConfig(Config):

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.parallel import StretchedModel, stretched
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.parallel.base import StretchedModel, stretched
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 
 @decoders.register

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.functional.copying import repetition
+from qkv.functional.glancing import repetition
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.parallel import CopiedSource, StretchedModel, stretched
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.parallel.base import CopiedSource, StretchedModel, stretched
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 
 @decoders.register

@@ -7,12 +7,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from qkv.core.shapes import Decoded, TgtIds
 from qkv.kernels.dag import Lengths, Links, batched_transitions
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.parallel import Opening, Source, StretchedModel, stretched
-from qkv.models.seq2seq import Parts, Seq2Seq
-from qkv.shapes import Decoded, TgtIds
+from qkv.models.parallel.base import Opening, Source, StretchedModel, stretched
+from qkv.models.transformer.model import Parts, Seq2Seq
 from qkv.text.special import SPECIAL
 
 ENDS = 2

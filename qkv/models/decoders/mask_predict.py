@@ -6,8 +6,8 @@ from pydantic import Field
 
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import NatModel
-from qkv.models.parallel import Opening
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.parallel.base import Opening
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 
 @decoders.register

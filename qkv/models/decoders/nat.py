@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.functional.copying import uniform_copy
+from qkv.functional.glancing import uniform_copy
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.length_predictor import LengthPredictor
-from qkv.models.parallel import CopiedSource, LearnedQuery, Opening, ParallelModel
-from qkv.models.seq2seq import Parts, Seq2Seq
+from qkv.models.parallel.base import CopiedSource, LearnedQuery, Opening, ParallelModel
+from qkv.models.parallel.length_predictor import LengthPredictor
+from qkv.models.transformer.model import Parts, Seq2Seq
 
 Inputs = Literal["copy", "queries"]
 

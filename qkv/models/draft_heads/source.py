@@ -7,14 +7,14 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from qkv.core.shapes import SrcKeep
+from qkv.layers.attention.context import View
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForward
 from qkv.layers.positions.sinusoidal import Sinusoidal
 from qkv.layers.residual.pre import PreNorm
-from qkv.layers.view import View
 from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
-from qkv.models.encoder import EncoderLayer
-from qkv.shapes import SrcKeep
+from qkv.models.transformer.encoder import EncoderLayer
 
 
 @draft_heads.register

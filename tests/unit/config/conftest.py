@@ -8,7 +8,7 @@ import pytest
 from pydantic import BeforeValidator, Field, model_validator
 
 from qkv.config import Config, Kinds, Period, load_config
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 class PositionsConfig(Config):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from qkv.config import Config, Kinds
-from qkv.errors import ConfigError
+from qkv.core.errors import ConfigError
 
 
 class Shape(Config):

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.config import Config, dump_config, reference_page, schema
-from qkv.decoding.length_penalty import length_penalties
-from qkv.decoding.search import searches
-from qkv.decoding.settings import TranslationConfig
+from qkv.search.base import searches
+from qkv.search.length_penalty import length_penalties
 from qkv.training.recipe import Recipe
+from qkv.translate.settings import TranslationConfig
 
 
 def test_a_dumped_config_loads_equal_and_is_complete(load: Callable[..., Any]) -> None:

@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from qkv.config import load_config, with_overrides
+from qkv.core.errors import ArgumentError, ConfigError
 from qkv.data.config import DataConfig
-from qkv.decoding.beam import BeamConfig
-from qkv.errors import ArgumentError, ConfigError
-from qkv.models.config import ModelConfig
+from qkv.models.transformer.config import ModelConfig
+from qkv.search.beam import BeamConfig
 from qkv.text import TextConfig
 from qkv.training.recipe import Recipe, TrainingConfig
 

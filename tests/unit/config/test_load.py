@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qkv.config import Config, load_config, validate
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 Complaint = Callable[..., list[str]]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qkv.config import apply_overrides
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

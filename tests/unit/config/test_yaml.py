@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from qkv.config.parse import MAX_DEPTH, MAX_NODES, YamlProblem, parse_yaml
 from qkv.config.yaml import MAX_BYTES, read_yaml, write_yaml
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from qkv.core.errors import UsageError
 from qkv.data.check import DataReport, check_data
 from qkv.data.config import BatchConfig
 from qkv.data.store import PairStore
-from qkv.errors import UsageError
 from qkv.text.folder import TokenizerPair
 
 MakeStore = Callable[..., PairStore]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from qkv.core.errors import ConfigError
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.data.readers import TextCorpus, TsvCorpus
-from qkv.errors import ConfigError
 
 TEXT = {"kind": "text", "src": "a.src", "tgt": "a.tgt"}
 TSV = {"kind": "tsv", "path": "a.tsv", "weight": 0.5}

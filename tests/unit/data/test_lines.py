@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from qkv.data import lines, unpack
+from qkv.core.errors import DataError
+from qkv.data import lines
+from qkv.data import lines as unpack
 from qkv.data.lines import ReadCounts, byte_lines, decode
-from qkv.errors import DataError
 
 FRAMES = unpack._frames
 INSIDE = ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qkv.core.errors import UsageError
 from qkv.data.order import BatchPlan, Budget, epoch_plan, share
 from qkv.data.store import CorpusRange, Lengths
-from qkv.errors import UsageError
 
 BUDGET = Budget(512)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from qkv.core.errors import DataError, UsageError
 from qkv.data.config import DataConfig
 from qkv.data.parts import choose_holdout, data_parts, text_hash
 from qkv.data.prepare import prepare_data
 from qkv.data.readers import TextCorpus
-from qkv.errors import DataError, UsageError
 from qkv.text.folder import TokenizerPair
 from qkv.text.whitespace import WhitespaceConfig
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from qkv.core.errors import DataError, UsageError
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, JsonLinesCorpus, ParquetCorpus, RawPair, TextCorpus, TsvCorpus
-from qkv.errors import DataError, UsageError
 
 SEPARATORS = ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qkv.core.errors import CorruptFolder, DataError
+from qkv.core.files import seal
 from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus, TsvCorpus
 from qkv.data.store import CorpusRange, Limits, PairStore
-from qkv.errors import CorruptFolder, DataError
-from qkv.files import seal
 from qkv.text.folder import TokenizerPair
 
 MakeStore = Callable[..., PairStore]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from qkv.core.errors import ConfigError, DataError
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, RawPair, TsvCorpus
 from qkv.data.readers.named import corpus_of
-from qkv.errors import ConfigError, DataError
 
 
 def read(

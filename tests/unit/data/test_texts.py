@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from qkv.core.errors import DataError
 from qkv.data.texts import Survey, count_ahead, paired, read_texts, stream_texts, survey
-from qkv.errors import DataError
 
 CONTENT = b"\xef\xbb\xbfone\r\n\ntw\xe2\x80\xa8o\rx\nthree"
 TEXTS = ["one", "", "tw\u2028o\rx", "three"]

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding.agreement import LONGEST, NOISE, SOURCES, Agreement, agreement, sample_sources
-from qkv.decoding.ctranslate2_engine import CTranslate2Engine
-from qkv.decoding.engine import Engine
-from qkv.decoding.onnx_engine import OnnxEngine
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.errors import QkvError
-from qkv.interop.ctranslate2 import export_ctranslate2
-from qkv.interop.onnx import as_graph
-from qkv.models.folder import SavedConfig, SavedModel
+from qkv.core.errors import QkvError
+from qkv.engines.agreement import LONGEST, NOISE, SOURCES, Agreement, agreement, sample_sources
+from qkv.engines.base import Engine
+from qkv.engines.ctranslate2_engine import CTranslate2Engine
+from qkv.engines.onnx_engine import OnnxEngine
+from qkv.engines.torch_engine import TorchEngine
+from qkv.export.ctranslate2 import export_ctranslate2
+from qkv.export.onnx import as_graph
+from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.text import SPECIAL
 from tests.support.exported import decided_model, spoil_for_int8
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.scoring import PairScore
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
-from qkv.errors import ArgumentError, ConfigError, UsageError
+from qkv.core.errors import ArgumentError, ConfigError, UsageError
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.scoring import PairScore
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from tests.support.speaker import SHORT, save_speaker, speaker, torch_translator
 
 TEXT = "aa ab"

@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.beam_group import Kept, log_coverage
-from qkv.decoding.search import Limits
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.search.base import Limits
+from qkv.search.beam import BeamConfig, Kept, log_coverage
 from tests.support.tables import END, Ids, TableSteps, random_attention, random_sources, random_table, task_of
 
 SOURCES = random_sources(12, 5)

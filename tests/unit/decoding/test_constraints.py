@@ -8,13 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.constraints import Rules, repeating
-from qkv.decoding.hypothesis import Partial
-from qkv.decoding.ranking import Candidate
-from qkv.decoding.required import Required, contains, dealt, ends_with
-from qkv.decoding.search import Constraints, Limits, SearchConfig, searches
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.search.base import Constraints, Limits, SearchConfig, searches
+from qkv.search.beam import BeamConfig
+from qkv.search.constraints import Required, Rules, contains, dealt, ends_with, repeating
+from qkv.search.hypothesis import Candidate, Partial
 from tests.support.tables import END, TableSteps, every_output, random_sources, random_table, task_of
 
 VOCAB = 12

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
-from qkv.decoding.engine import DecodeRequest, Engine
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import Constraints, SearchConfig, searches
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.interop.ctranslate2 import export_ctranslate2
-from qkv.models.folder import SavedModel, save_model
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.engines.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
+from qkv.engines.torch_engine import TorchEngine
+from qkv.export.ctranslate2 import export_ctranslate2
+from qkv.models.saved.folder import SavedModel, save_model
+from qkv.search.base import Constraints, SearchConfig, searches
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
 from qkv.text.special import SPECIAL
 from tests.support.exported import TIE, decided_model, random_sources, score_by_model
 

@@ -11,19 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.core.errors import UsageError
 from qkv.data.batch import collate, padded
-from qkv.decoding.blocks import ModelBlocks, PrefixBlocks
-from qkv.decoding.draft_pace import OVERHEAD, AdaptivePace, FullPace
-from qkv.decoding.drafters.guide import Guide
-from qkv.decoding.drafters.jacobi import Jacobi
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import Constraints, Limits, SearchTask
-from qkv.decoding.steps import ModelSteps, PrefixSteps
-from qkv.errors import UsageError
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Seq2Seq
+from qkv.models.heads.linear import LinearHead
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.search.base import Constraints, Limits, SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
+from qkv.search.speculative.drafters.guide import Guide
+from qkv.search.speculative.drafters.jacobi import Jacobi
+from qkv.search.speculative.pace import OVERHEAD, AdaptivePace, FullPace
+from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.drafting import (
     CountingBlocks,

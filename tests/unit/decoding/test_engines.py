@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.engines import EngineName, Engines
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.model_set import ModelSet
-from qkv.decoding.search import Constraints, SearchConfig, searches
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import new_folder
-from qkv.interop import ctranslate2 as fast_export
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.core.files import new_folder
+from qkv.engines.base import DecodeRequest
+from qkv.engines.choose import EngineName, Engines
+from qkv.engines.model_set import ModelSet
+from qkv.engines.torch_engine import TorchEngine
+from qkv.export import ctranslate2 as fast_export
+from qkv.search.base import Constraints, SearchConfig, searches
+from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
 from tests.support.speaker import save_speaker, speaker
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import Constraints, Limits, SearchTask
-from qkv.decoding.steps import PrefixSteps
-from qkv.errors import UsageError
-from qkv.models.seq2seq import Seq2Seq
+from qkv.core.errors import UsageError
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.base import Constraints, Limits, SearchTask
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.steps import PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
 from tests.support.tables import END, TableSteps, random_sources, random_table, task_of

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding import job as job_module
-from qkv.decoding.job import Job, open_job
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.translate.jobs import job as job_module
+from qkv.translate.jobs.job import Job, open_job
 from tests.support.faults import Death
 
 PIECES = [b"one\ntwo\n", b"three\n", b"\xc3\xa4\n\n\n", b"last\n"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.decoding.length_penalty import Gnmt, NoLengthPenalty, Power, length_penalties
+from qkv.search.length_penalty import Gnmt, NoLengthPenalty, Power, length_penalties
 
 
 def test_power() -> None:

@@ -4,9 +4,9 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from qkv.decoding.mbr import MbrConfig, mean_utilities, utility
-from qkv.decoding.sampling import SampleConfig
-from qkv.decoding.search import Limits
+from qkv.search.base import Limits
+from qkv.search.mbr import MbrConfig, mean_utilities, utility
+from qkv.search.sampling import SampleConfig
 from tests.support.tables import TableSteps, random_sources, random_table, task_of
 
 SOURCES = random_sources(6, 2)

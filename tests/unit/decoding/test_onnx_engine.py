@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding import onnx_engine
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.onnx_engine import KINDS, OnnxEngine, reasons_against_request
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.search import Constraints, searches
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.decoding.translator import Translator
-from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.interop.onnx import as_graph, export_onnx
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.engines import onnx_engine
+from qkv.engines.base import DecodeRequest
+from qkv.engines.onnx_engine import KINDS, OnnxEngine, reasons_against_request
+from qkv.engines.torch_engine import TorchEngine
+from qkv.export.onnx import as_graph, export_onnx
 from qkv.models.decoders import decoders
-from qkv.models.folder import SavedModel, save_model
+from qkv.models.saved.folder import SavedModel, save_model
+from qkv.search.base import Constraints, searches
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.search import RefineConfig
+from qkv.translate.translator import Translator
 from tests.support.exported import TIE, decided_model, random_sources
 
 Pair = tuple[TorchEngine, OnnxEngine]

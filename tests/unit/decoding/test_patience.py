@@ -2,10 +2,10 @@
 
 import pytest
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.patience import first_patience, last_patience, never_stops, settled
-from qkv.decoding.search import SearchConfig
+from qkv.engines.ctranslate2_engine import first_patience, last_patience, never_stops, settled
+from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
 
 PENALTY_0 = {"kind": "power", "alpha": 0.0}
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qkv.decoding.ranking import BLOCKS, best_candidates, first_max
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
+from qkv.search.hypothesis import BLOCKS, best_candidates, first_max
 
 
 @settings(max_examples=60, deadline=None)

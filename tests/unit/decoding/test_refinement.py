@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.refinement.canvas import Pass, least_sure, refine
-from qkv.decoding.refinement.paths import path_of_length, prefix_beam_search, runs
-from qkv.decoding.search import Constraints, Limits, SearchConfig
-from qkv.decoding.steps import ModelSteps
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.engines.base import DecodeRequest
+from qkv.engines.torch_engine import TorchEngine
 from qkv.functional.ctc import collapse
-from qkv.models.parallel import Source, open_canvas
+from qkv.models.parallel.base import Source, open_canvas
+from qkv.search.base import Constraints, Limits, SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.canvas import Pass, least_sure, refine
+from qkv.search.refinement.ctc import path_of_length, prefix_beam_search, runs
+from qkv.search.refinement.search import RefineConfig
+from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parallel import PARALLEL, decode, know, parallel_model

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding.line_work import LineWork
-from qkv.decoding.output import plain
-from qkv.decoding.refine import RefineConfig
-from qkv.decoding.texts import Source, Wishes
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
-from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
-from qkv.progress import SilentReporter
+from qkv.core.errors import UsageError
+from qkv.core.progress import SilentReporter
+from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.search.refinement.search import RefineConfig
 from qkv.text import TextConfig, WhitespaceConfig
+from qkv.translate.jobs.line_work import LineWork
+from qkv.translate.output import plain
+from qkv.translate.texts import Source, Wishes
+from qkv.translate.translator import Translator
 from tests.support.parallel import decode, parallel_model
 from tests.support.small import small_config
 from tests.support.speaker import assert_same, save_speaker, sentences, speaker, torch_translator

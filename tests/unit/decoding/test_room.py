@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from qkv.cli.export import export
-from qkv.decoding import room
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.engines import EngineName
-from qkv.decoding.texts import Wishes
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
-from qkv.models.folder import load_model
+from qkv.cli.model import export
+from qkv.core.errors import UsageError
+from qkv.engines.choose import EngineName
+from qkv.models.saved.folder import load_model
+from qkv.search import capacity as room
+from qkv.search.beam import BeamConfig
+from qkv.translate.texts import Wishes
+from qkv.translate.translator import Translator
 from qkv.visual.beam_tree import grow_tree
 from tests.support.small import small_config
 from tests.support.speaker import save_speaker, sentences

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
 from tests.support.speaker import SHORT, sentences, speaker, torch_translator
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.sampling import SampleConfig, likeliest
-from qkv.decoding.search import Limits
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.search.base import Limits
+from qkv.search.greedy import GreedyConfig
+from qkv.search.sampling import SampleConfig, likeliest
 from tests.support.tables import END, Ids, TableSteps, every_output, random_sources, random_table, task_of
 
 SOURCES = random_sources(10, 3)

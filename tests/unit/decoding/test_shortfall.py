@@ -5,18 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from qkv.decoding import ctranslate2_engine, patience
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.engine import DecodeRequest
-from qkv.decoding.export_check import ExportCheck
-from qkv.decoding.hypothesis import Hypothesis
-from qkv.decoding.search import Constraints, SearchConfig
-from qkv.decoding.shortfall import COUNT, TOKENS, MeanScores, mean_scores, some_of
-from qkv.decoding.torch_engine import TorchEngine
-from qkv.decoding.translator import Translator
-from qkv.interop.export import export_model
-from qkv.models.folder import save_model
-from qkv.progress import PlainReporter
+from qkv.core.progress import PlainReporter
+from qkv.engines import ctranslate2_engine
+from qkv.engines import ctranslate2_engine as patience
+from qkv.engines.base import DecodeRequest
+from qkv.engines.shortfall import COUNT, TOKENS, MeanScores, mean_scores, some_of
+from qkv.engines.torch_engine import TorchEngine
+from qkv.export.folder import export_model
+from qkv.models.saved.folder import save_model
+from qkv.search.base import Constraints, SearchConfig
+from qkv.search.beam import BeamConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.translate.export_check import ExportCheck
+from qkv.translate.translator import Translator
 from tests.support.exported import decided_model, random_sources
 
 SEARCH = BeamConfig(max_factor=1.0, max_extra=5)

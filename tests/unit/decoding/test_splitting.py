@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.splitting import Known, Split, Splitter
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
 from qkv.text import Tokenizer, WhitespaceConfig
 from qkv.text.character import CharacterConfig
+from qkv.translate.splitting import Known, Split, Splitter
+from qkv.translate.translator import Translator
 from tests.support.small import WORDS
 from tests.support.speaker import SHORT, sentences, speaker
 

@@ -2,15 +2,14 @@
 
 import pytest
 
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.mbr import MbrConfig
-from qkv.decoding.sampling import SampleConfig
-from qkv.decoding.search import Constraints, Limits
-from qkv.decoding.stepped import SteppedSearch
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
-from qkv.errors import ConfigError, UsageError
+from qkv.core.errors import ConfigError, UsageError
+from qkv.search.base import Constraints, Limits, SteppedSearch
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.mbr import MbrConfig
+from qkv.search.sampling import SampleConfig
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from tests.support.speaker import sentences, speaker
 from tests.support.tables import TableSteps, every_output, random_sources, random_table, task_of
 

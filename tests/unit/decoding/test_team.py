@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qkv.decoding import team, translator
-from qkv.decoding.texts import Wishes
-from qkv.decoding.worker import Setup
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
+from qkv.translate import translator
+from qkv.translate.jobs import team
+from qkv.translate.jobs.worker import Setup
+from qkv.translate.texts import Wishes
 from tests.support.speaker import save_speaker, sentences, torch_translator
 
 
@@ -87,7 +88,7 @@ def test_a_dead_worker_is_one_sentence(program: str, words: str, folder: Path, m
 def test_an_error_in_a_worker_is_told_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         f"import sys; sys.path[:0] = {sys.path}\n"
-        "import pickle\nfrom qkv.errors import DataError\n"
+        "import pickle\nfrom qkv.core.errors import DataError\n"
         "pickle.dump(DataError('line 7 is wrong'), open(int(sys.argv[1]), 'wb')); sys.stdin.buffer.read()"
     )
     fake_workers(monkeypatch, program)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.decoding import translator
-from qkv.decoding.beam import BeamConfig
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.translate import translator
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from tests.support.forks import Forks
 from tests.support.small import WORDS
 from tests.support.speaker import SHORT, assert_same, endless, save_speaker, sentences, speaker, torch_translator

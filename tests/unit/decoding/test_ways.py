@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.decoding.refinement.ways import best_way, greedy_way, lookahead_way, score_of, way_of_length
 from qkv.functional.dag import transitions
-from qkv.models.parallel import open_canvas
+from qkv.models.parallel.base import open_canvas
+from qkv.search.refinement.dag import best_way, greedy_way, lookahead_way, score_of, way_of_length
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parallel import decode, parallel_model

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from qkv.core.files import new_folder
 from qkv.demo import desk, folder
 from qkv.demo.folder import DemoFolder
-from qkv.files import new_folder
-from qkv.models.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
-from qkv.training.checkpoint import STATE
-from qkv.training.state import Progress, TrainState
+from qkv.training.run.checkpoint import STATE
+from qkv.training.run.state import Progress, TrainState
 from tests.support.small import small_config, stir
 
 DICTIONARY = {

@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from qkv.cli.app import app
+from qkv.core.errors import CorruptFolder, UsageError
+from qkv.core.files import MANIFEST, read_manifest, seal
+from qkv.core.progress import SilentReporter
 from qkv.demo.desk import Desk, Screen
 from qkv.demo.folder import DemoFolder
 from qkv.demo.report import report_lines
-from qkv.errors import CorruptFolder, UsageError
-from qkv.evaluation.metrics import METRICS
-from qkv.files import MANIFEST, read_manifest, seal
-from qkv.progress import SilentReporter
+from qkv.evaluation.metrics.registry import METRICS
 from qkv.visual.alignment_text import ASCII, BLOCKS
 
 

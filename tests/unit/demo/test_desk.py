@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from qkv.decoding.translation import Translation
 from qkv.demo.desk import Desk, Screen, guesses
 from qkv.demo.folder import DemoFolder
+from qkv.translate.translation import Translation
 from qkv.visual.alignment_text import ASCII
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from qkv.core.errors import UsageError
 from qkv.demo.dictionary import HELD_OUT, read_cmudict, write_parts
-from qkv.errors import UsageError
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import pytest
 
-from qkv.evaluation.charts import Group, Measured, axis_steps, bar_chart
 from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics import choose_metrics
-from qkv.evaluation.plots import charts_of, comparison_plots, evaluation_plots
+from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.evaluation.report.charts import Group, Measured, axis_steps, bar_chart
+from qkv.evaluation.report.plots import charts_of, comparison_plots, evaluation_plots
 from qkv.evaluation.resampling import Interval
 
 WORDS = ["a", "bb", "cc", "ddd", "eeee", "fffff"]

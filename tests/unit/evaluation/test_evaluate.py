@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from qkv.evaluation.as_json import comparison_dict, evaluation_dict
 from qkv.evaluation.compare import Comparison, compare_outputs, verdict
-from qkv.evaluation.differences import mark
 from qkv.evaluation.evaluate import Evaluation, evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics import METRICS, choose_metrics
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 from qkv.evaluation.remarks import remarks_on
-from qkv.evaluation.report import comparison_report, evaluation_report, evaluation_reports
-from qkv.evaluation.tables import comparison_tables, evaluation_tables
+from qkv.evaluation.report.as_json import comparison_dict, evaluation_dict
+from qkv.evaluation.report.differences import mark
+from qkv.evaluation.report.page import comparison_report, evaluation_report, evaluation_reports
+from qkv.evaluation.report.tables import comparison_tables, evaluation_tables
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'so' <img src=x onerror=alert(2)>"
 SOURCES = ["ein Hund", "eine rote Katze schläft", "der Mann läuft", "die Frau liest ein Buch im Park", HOSTILE]

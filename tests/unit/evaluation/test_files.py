@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from qkv.errors import DataError, UsageError
+from qkv.core.errors import DataError, UsageError
 from qkv.evaluation.files import EvaluationSet, read_evaluation_set, read_lines, read_outputs, training_targets
 
 

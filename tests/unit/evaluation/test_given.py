@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from qkv.errors import ArgumentError, UsageError
+from qkv.core.errors import ArgumentError, UsageError
 from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics import METRICS, choose_metrics
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 from qkv.evaluation.tune import tune
 
 LISTS = "must be a list of texts, not"

@@ -15,11 +15,11 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from qkv.errors import UsageError
-from qkv.evaluation.error_rates import edit_distance
-from qkv.evaluation.metric import Metric, References
-from qkv.evaluation.metrics import METRICS, choose_metrics, group_by_source
-from qkv.evaluation.sacre import TokenizedBleu
+from qkv.core.errors import UsageError
+from qkv.evaluation.metrics.base import Metric, References
+from qkv.evaluation.metrics.error_rates import edit_distance
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics, group_by_source
+from qkv.evaluation.metrics.sacre import TokenizedBleu
 
 OUTPUTS = [
     "the cat sat on the mat .",

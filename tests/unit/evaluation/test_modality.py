@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from qkv.cli.app import app
-from qkv.errors import DataError
-from qkv.evaluation.modality import entropies, measure, plain_words, spread
-from qkv.evaluation.word_alignment import EMPTY, Links, Pair, align, candidates, fit
+from qkv.core.errors import DataError
+from qkv.evaluation.modality import EMPTY, Links, Pair, align, candidates, entropies, fit, measure, plain_words, spread
 
 
 def random_pairs(count: int, seed: int = 0) -> list[Pair]:

@@ -8,10 +8,10 @@ import pytest
 from sacrebleu.significance import PairedTest as SacreTest
 
 from qkv.evaluation import resampling
-from qkv.evaluation.metric import Counts
-from qkv.evaluation.metrics import METRICS
+from qkv.evaluation.metrics.base import Counts
+from qkv.evaluation.metrics.registry import METRICS
+from qkv.evaluation.metrics.sacre import SacreMetric
 from qkv.evaluation.resampling import RESAMPLES, SHUFFLES, intervals, paired_tests
-from qkv.evaluation.sacre import SacreMetric
 
 WORDS = ["the", "a", "man", "woman", "dog", "runs", "sits", "in", "on", "park", "with", "red", "blue", "and"]
 

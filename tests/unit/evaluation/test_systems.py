@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from qkv.decoding.output import plain
-from qkv.decoding.translation import Translation
-from qkv.decoding.translator import Translator
+from qkv.core.progress import SilentReporter
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.systems import decode_outputs
-from qkv.models.folder import save_model
-from qkv.progress import SilentReporter
+from qkv.models.saved.folder import save_model
+from qkv.translate.output import plain
+from qkv.translate.translation import Translation
+from qkv.translate.translator import Translator
 from tests.support.exported import decided_model
 
 SAID = ["two\nlines", "a\r\ttab", "", "plain"]

@@ -5,8 +5,8 @@ import pytest
 from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics import METRICS, choose_metrics
-from qkv.evaluation.usual import usual_metrics
+from qkv.evaluation.metrics.default import usual_metrics
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 
 SCAN = ["I_TURN_RIGHT I_JUMP", "I_WALK I_WALK I_TURN_LEFT", "I_LOOK", "I_RUN I_RUN"] * 20
 ENGLISH = ["A dog runs.", "Two men are riding their bikes.", "A woman reads a book in the park.", "Yes."]

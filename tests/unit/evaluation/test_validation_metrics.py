@@ -3,9 +3,9 @@
 import pytest
 
 from qkv.config import validate
-from qkv.errors import UsageError
-from qkv.evaluation.error_rates import ExactMatch
-from qkv.evaluation.metrics import METRICS, register
+from qkv.core.errors import UsageError
+from qkv.evaluation.metrics.error_rates import ExactMatch
+from qkv.evaluation.metrics.registry import METRICS, register
 from qkv.training.recipe import ValidationConfig
 from qkv.training.validation import higher_is_better, is_better
 

@@ -5,15 +5,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from qkv.errors import QkvError
+from qkv.core.errors import QkvError
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_attention, shared_keys
 from qkv.functional.masks import causal, within
 from qkv.layers.attention.base import Block
+from qkv.layers.attention.context import View
 from qkv.layers.attention.lsh import LshAttention
 from qkv.layers.positions.rope import Rope
-from qkv.layers.view import View
-from qkv.models.config import ModelConfig
+from qkv.models.transformer.config import ModelConfig
 from tests.support.small import small_config, stir
 
 LENGTHS = [40, 23, 9, 4, 1]

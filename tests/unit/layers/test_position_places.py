@@ -7,8 +7,8 @@ from torch import Tensor
 from qkv.functional.attention import merge_heads, scaled_dot_product, split_heads
 from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention.context import View
 from qkv.layers.positions.base import Positions
-from qkv.layers.view import View
 
 WIDTH, HEADS = 8, 2
 

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qkv.config.yaml import read_yaml
-from qkv.errors import CorruptFolder, QkvError, UsageError
-from qkv.files import MANIFEST, seal, verify_folder
-from qkv.models.build import build_model
-from qkv.models.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.core.files import MANIFEST, seal, verify_folder
+from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.model import Seq2Seq
 from qkv.text import TextConfig, TokenizerPair
 from tests.support.small import batch_of, decode, small_config, small_text, stir
 
@@ -111,7 +111,7 @@ def test_an_interrupted_save_leaves_the_old_folder(tmp_path: Path, monkeypatch: 
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("qkv.models.folder.write_tensors", full)
+    monkeypatch.setattr("qkv.models.saved.folder.write_tensors", full)
     with pytest.raises(QkvError, match=r"model: cannot be written \(No space left on device\)"):
         save_model(tmp_path / "model", saved(2))
     assert torch.equal(output(load_model(tmp_path / "model").model), output(first.model))
@@ -352,7 +352,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(
         made.append(str(torch.empty(0).device))
         return build_model(*given)
 
-    monkeypatch.setattr("qkv.models.folder.build_model", build)
+    monkeypatch.setattr("qkv.models.saved.folder.build_model", build)
     with_config(folder, **changes)
     with pytest.raises(QkvError, match=words):
         load_model(folder)
@@ -364,7 +364,7 @@ def test_the_tables_of_a_shared_stack_count(folder: Path, monkeypatch: pytest.Mo
     save_model(tmp_path / "deep", saved(stack="universal"))
     with_config(tmp_path / "deep", encoder_layers=9999)
     load_model(tmp_path / "deep")
-    monkeypatch.setattr("qkv.models.folder.available_memory", lambda: 100_000)
-    monkeypatch.setattr("qkv.models.folder.require_memory", lambda path: None)
+    monkeypatch.setattr("qkv.models.saved.folder.available_memory", lambda: 100_000)
+    monkeypatch.setattr("qkv.models.saved.folder.require_memory", lambda path: None)
     with pytest.raises(CorruptFolder, match="tables of its config"):
         load_model(tmp_path / "deep")

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
-from qkv.layers.view import View
-from qkv.models.folder import new_model
-from qkv.models.seq2seq import Seq2Seq
+from qkv.layers.attention.context import View
+from qkv.models.saved.folder import new_model
+from qkv.models.transformer.model import Seq2Seq
 from tests.support.small import small_config, small_model, small_text
 
 _, TOKENIZERS = small_text()

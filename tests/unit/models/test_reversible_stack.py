@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.kernels.reversible import undo
-from qkv.layers.view import View
-from qkv.models.config import ModelConfig
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.stacks import reversible
-from qkv.models.stacks.base import Depth, Layers
-from qkv.models.stacks.reversible import Reversible, branch
+from qkv.kernels.recompute import undo
+from qkv.layers.attention.context import View
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.stacks import reversible
+from qkv.models.transformer.stacks.base import Depth, Layers
+from qkv.models.transformer.stacks.reversible import Reversible, branch
 from tests.support.small import batch_of, small_model
 
 PARTS: list[dict[str, Any]] = [

@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from qkv.errors import CorruptFolder, QkvError
-from qkv.files import MANIFEST, seal
-from qkv.kernels.available import available_memory
-from qkv.models.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.tensor_header import read_header, require_memory
+from qkv.core.errors import CorruptFolder, QkvError
+from qkv.core.files import MANIFEST, seal
+from qkv.kernels.memory import available_memory
+from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.header import read_header, require_memory
 from tests.support.small import small_config, small_text
 
 TEXT, TOKENIZERS = small_text()

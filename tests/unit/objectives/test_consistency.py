@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.consistency import consistent_cross_entropy, sim_cut
-from qkv.functional.smoothing import no_smoothing
-from qkv.models.seq2seq import Seq2Seq
+from qkv.functional.losses import consistent_cross_entropy, no_smoothing, sim_cut
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import consistencies
-from qkv.objectives.report import LossReport
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from qkv.training.trainer import Trainer

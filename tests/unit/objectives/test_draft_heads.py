@@ -8,22 +8,22 @@ import torch
 from torch import Tensor
 
 from qkv.config.load import validate
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.translator import Translator
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.functional.ctc import ctc_log_prob
 from qkv.models.draft_heads import draft_heads
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
-from qkv.models.folder import load_model
-from qkv.models.seq2seq import Seq2Seq
-from qkv.models.weights import named_weights
+from qkv.models.saved.folder import load_model
+from qkv.models.saved.weights import named_weights
+from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
+from qkv.translate.translator import Translator
 from tests.support.small import VOCAB, batch_of, small_model
 from tests.support.tiny import as_recipe, changed, plain
 

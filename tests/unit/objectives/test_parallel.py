@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from qkv.config.load import validate
+from qkv.core.errors import QkvError
 from qkv.data.batch import Batch, collate, padded
-from qkv.errors import QkvError
-from qkv.models.length_predictor import LARGEST, SMALLEST, length_classes
-from qkv.models.parallel import Source
-from qkv.objectives.glancing import GlancingConfig
+from qkv.models.parallel.base import Source
+from qkv.models.parallel.length_predictor import LARGEST, SMALLEST, length_classes
 from qkv.objectives.mask_predict import how_many
+from qkv.objectives.parts import GlancingConfig
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
 from tests.support.parallel import decode, know, objective_of, parallel_model

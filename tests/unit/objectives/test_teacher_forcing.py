@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from qkv.data.batch import Batch
-from qkv.functional.smoothing import others, smoothed_cross_entropy
-from qkv.models.build import build_model
-from qkv.models.head import LinearHead
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.report import LossReport
+from qkv.functional.losses import others, smoothed_cross_entropy
+from qkv.models.heads.linear import LinearHead
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 from qkv.objectives.smoothing import NoSmoothing, Unigram
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL

@@ -5,9 +5,8 @@ from pathlib import Path
 import torch
 
 from qkv.data.build import build_store
-from qkv.data.frequencies import tgt_frequencies
 from qkv.data.readers import TextCorpus
-from qkv.data.store import Limits, PairStore
+from qkv.data.store import Limits, PairStore, tgt_frequencies
 from qkv.text import SPECIAL, TokenizerPair, WhitespaceConfig
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from qkv.core.errors import DataError, QkvError, UsageError
 from qkv.data.readers.named import corpus_of
-from qkv.errors import DataError, QkvError, UsageError
 from qkv.recipes.discover import Found, discover
 
 

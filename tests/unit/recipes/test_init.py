@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from qkv.config import load_config
-from qkv.errors import DataError
+from qkv.core.errors import DataError
 from qkv.evaluation.files import read_evaluation_set
-from qkv.evaluation.usual import usual_metrics
+from qkv.evaluation.metrics.default import usual_metrics
 from qkv.recipes.init import new_recipe
-from qkv.training.inspect_data import inspect_data
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
+from qkv.training.setup.inspect_data import inspect_data
 
 Pairs = Iterator[tuple[str, str]]
 ONSETS, VOWELS = ["b", "d", "k", "l", "m", "n", "p", "st", "tr"], ["a", "e", "i", "o", "u", "ai"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.errors import ConfigError, CorruptFolder, UsageError
+from qkv.core.errors import ConfigError, CorruptFolder, UsageError
 from qkv.text import TextConfig, fingerprint, load_tokenizers
 
 SRC, TGT = ["abba", "baba"], ["ɒ bː ɒ", "b ɒ b ɒ"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.errors import DataError
+from qkv.core.errors import DataError
 from qkv.text.normalize import NormalizeConfig, normalize
 
 KEEP = NormalizeConfig(unicode="none", whitespace="keep")

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from qkv.errors import ConfigError, CorruptFolder, DataError, UsageError
+from qkv.core.errors import ConfigError, CorruptFolder, DataError, UsageError
 from qkv.text import BytePairConfig, NormalizeConfig, SentencePieceConfig, Tokenizer, TokenizerConfig
 from qkv.text.special import NAMES, SPECIAL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.errors import CorruptFolder, UsageError
+from qkv.core.errors import CorruptFolder, UsageError
 from qkv.text import CharacterConfig, NormalizeConfig, WhitespaceConfig
 from qkv.text.reservoir import reservoir
 from qkv.text.special import NAMES, SPECIAL

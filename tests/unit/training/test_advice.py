@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from qkv.core.progress import Counting
 from qkv.data.store import PairStore
-from qkv.progress import Counting
-from qkv.training.inspect_data import inspect_data
 from qkv.training.progress import SilentReporter
+from qkv.training.setup.inspect_data import inspect_data
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qkv.errors import ArgumentError, UsageError
+from qkv.core.errors import ArgumentError, UsageError
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from qkv.files import new_folder, read_manifest, verify_folder
-from qkv.models.folder import load_model
-from qkv.training.checkpoint import STATE, list_checkpoints, read_state
-from qkv.training.run_folder import read_metrics
+from qkv.core.files import new_folder, read_manifest, verify_folder
+from qkv.models.saved.folder import load_model
+from qkv.training.run.checkpoint import STATE, list_checkpoints, read_state
+from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe, changed, plain, updates_of, validations_of
 

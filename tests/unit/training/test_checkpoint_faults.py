@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from qkv.errors import CorruptFolder, QkvError
-from qkv.files import new_folder, read_manifest, verify_folder, write_atomic
-from qkv.temporary import OLD, is_unique_name, unique_name
-from qkv.training.checkpoint import list_checkpoints, newest_good
-from qkv.training.run_folder import RunFolder
+from qkv.core.errors import CorruptFolder, QkvError
+from qkv.core.files import new_folder, read_manifest, verify_folder, write_atomic
+from qkv.core.temporary import OLD, is_unique_name, unique_name
+from qkv.training.run.checkpoint import list_checkpoints, newest_good
+from qkv.training.run.folder import RunFolder
 from tests.support.forks import Forks
 from tests.support.tiny import assert_same, leftovers, plain, write_recipe
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from qkv.errors import QkvError
-from qkv.training import memory
+from qkv.core.errors import QkvError
 from qkv.training.progress import SilentReporter
+from qkv.training.setup import memory
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe, plain
 

@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from qkv.config.load import validate
-from qkv.errors import UsageError
+from qkv.core.errors import UsageError
 from qkv.functional.orthogonal import newton_schulz
-from qkv.models.build import build_model
-from qkv.models.config import ModelConfig
-from qkv.training.average import average_run
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
 from qkv.training.optimizers import (
     AdamW,
     AdamWConfig,
@@ -24,6 +23,7 @@ from qkv.training.optimizers import (
 from qkv.training.optimizers.muon import hidden_matrices
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
+from qkv.training.run.average import average_run
 from qkv.training.trainer import Trainer
 from tests.support.tiny import plain, write_data
 

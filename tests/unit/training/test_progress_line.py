@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qkv.training.progress import WINDOW, MovingMean, SilentReporter, UpdateInfo
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe, plain
 

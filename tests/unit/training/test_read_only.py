@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from qkv.errors import QkvError
-from qkv.files import new_folder, write_atomic
-from qkv.training.run_folder import MetricsLog, RunFolder
+from qkv.core.errors import QkvError
+from qkv.core.files import new_folder, write_atomic
+from qkv.training.run.folder import MetricsLog, RunFolder
 
 
 def refused(*_: Any, **__: Any) -> Any:

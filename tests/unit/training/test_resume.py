@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qkv.training.checkpoint import list_checkpoints, read_state
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.checkpoint import list_checkpoints, read_state
+from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import (

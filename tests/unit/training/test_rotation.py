@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from qkv.files import new_folder
-from qkv.training.checkpoint import STATE, checkpoint_name, list_checkpoints
+from qkv.core.files import new_folder
 from qkv.training.recipe import TrainingConfig, ValidationConfig
-from qkv.training.rotation import best_checkpoints, rotate
-from qkv.training.state import Progress, TrainState
+from qkv.training.run.checkpoint import STATE, checkpoint_name, list_checkpoints
+from qkv.training.run.rotation import best_checkpoints, rotate
+from qkv.training.run.state import Progress, TrainState
 
 LOSS = ValidationConfig()
 BLEU = ValidationConfig(metrics=["bleu"], best="bleu")

@@ -14,11 +14,11 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.record_writer import masked_crc32c
 
-from qkv.errors import QkvError, UsageError
-from qkv.models.folder import load_model
+from qkv.core.errors import QkvError, UsageError
+from qkv.models.saved.folder import load_model
 from qkv.training.events import EventLog
 from qkv.training.progress import SilentReporter
-from qkv.training.run_folder import MetricsLog, RunFolder, read_metrics
+from qkv.training.run.folder import MetricsLog, RunFolder, read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import as_recipe, changed, leftovers, plain, updates_of, write_pairs, write_recipe

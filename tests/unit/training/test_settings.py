@@ -14,20 +14,20 @@ import torch
 from torch import nn
 
 from qkv.config import Period
-from qkv.errors import QkvError, UsageError
-from qkv.files import read_manifest
+from qkv.core.errors import QkvError, UsageError
+from qkv.core.files import read_manifest
 from qkv.functional import schedules
-from qkv.models.folder import load_model
-from qkv.models.weights import named_weights, read_tensors
+from qkv.models.saved.folder import load_model
+from qkv.models.saved.weights import named_weights, read_tensors
 from qkv.training import loop
-from qkv.training.average import average_run
-from qkv.training.checkpoint import STATE, list_checkpoints, read_state
 from qkv.training.ema import MovingAverage
 from qkv.training.progress import SilentReporter, UpdateInfo
 from qkv.training.recipe import Recipe
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.average import average_run
+from qkv.training.run.checkpoint import STATE, list_checkpoints, read_state
+from qkv.training.run.folder import read_metrics
+from qkv.training.run.state import Progress, TrainState
 from qkv.training.schedules import LinearConfig
-from qkv.training.state import Progress, TrainState
 from qkv.training.trainer import Trainer
 from qkv.training.validation import Validation, Validator
 from tests.support.tiny import as_recipe, changed, everything, plain, updates_of, validations_of

@@ -8,23 +8,22 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.core.errors import QkvError
+from qkv.core.files import sha256_of
 from qkv.data.batch import Batch
-from qkv.errors import QkvError
-from qkv.files import sha256_of
 from qkv.layers.feed_forward import FeedForward
-from qkv.models.seq2seq import Seq2Seq
-from qkv.objectives.report import LossReport
+from qkv.models.transformer.model import Seq2Seq
+from qkv.objectives.base import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
-from qkv.training.checkpoint import list_checkpoints
 from qkv.training.distributed import Team
-from qkv.training.gradient import FlatGradient
 from qkv.training.loop import Loop
-from qkv.training.prepare import prepare
 from qkv.training.progress import SilentReporter
-from qkv.training.run_folder import RunFolder, read_metrics
+from qkv.training.run.checkpoint import list_checkpoints
+from qkv.training.run.folder import RunFolder, read_metrics
 from qkv.training.session import make_loop
+from qkv.training.setup.prepare import prepare
 from qkv.training.trainer import Trainer
-from qkv.training.update import Sums, add_gradients
+from qkv.training.update import FlatGradient, Sums, add_gradients
 from tests.support.tiny import as_recipe, changed, everything, plain
 
 NO_MEMORY = "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from qkv.errors import QkvError, UsageError
+from qkv.core.errors import QkvError, UsageError
+from qkv.core.temporary import unique_name
 from qkv.kernels.threads import bounded_workers, cores
-from qkv.temporary import unique_name
 from qkv.training import distributed
-from qkv.training.run_folder import read_metrics
+from qkv.training.run.folder import read_metrics
 from tests.support.forks import Child, Forks
 from tests.support.tiny import (
     assert_same,
@@ -131,7 +131,7 @@ def test_the_number_of_workers_that_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 
 SLOW_START = """
 import subprocess, sys, time
-from qkv.child import child_command
+from qkv.core.child import child_command
 subprocess.Popen(child_command("tests.support.idle"), start_new_session=True)
 print("started", flush=True)
 time.sleep(60)

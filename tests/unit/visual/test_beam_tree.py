@@ -4,10 +4,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qkv.decoding.beam import BeamConfig
-from qkv.errors import UsageError
-from qkv.models.config import ModelConfig
-from qkv.models.folder import SavedConfig, SavedModel
+from qkv.core.errors import UsageError
+from qkv.models.saved.folder import SavedConfig, SavedModel
+from qkv.models.transformer.config import ModelConfig
+from qkv.search.beam import BeamConfig
 from qkv.visual.beam_tree import Node, draw_tree, grow_tree
 from tests.support.pictures import boxes
 from tests.support.small import small_config, small_model, small_text

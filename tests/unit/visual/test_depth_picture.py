@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from qkv.errors import UsageError
-from qkv.models.folder import SavedConfig, SavedModel, new_model
+from qkv.core.errors import UsageError
+from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
 from qkv.visual.depth import Depths, TokenDepth, depth_lines, depths_of, draw_depths
 from tests.support.small import small_config, small_text
 

@@ -4,9 +4,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qkv.decoding.drafters import drafters
-from qkv.decoding.greedy import GreedyConfig
-from qkv.decoding.translator import Translator
+from qkv.search.greedy import GreedyConfig
+from qkv.search.speculative.drafters import drafters
+from qkv.translate.translator import Translator
 from qkv.visual.drafts import draw_drafts, watch_drafts
 from tests.support.pictures import boxes
 from tests.support.speaker import SHORT, sentences, speaker

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import torch
 from torch import nn
 
-from qkv.layers.convolution import attention_from_convolution
+from qkv.visual.convolution import attention_from_convolution
 from qkv.visual.kernel_heads import draw_heads, head_maps
 
 DOCS = Path(__file__).parents[3] / "docs"

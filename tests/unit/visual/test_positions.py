@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from qkv.functional.positions_relative import alibi_slopes
+from qkv.functional.positions import alibi_slopes
 from qkv.layers.positions.alibi import Alibi
 from qkv.layers.positions.base import Positions
 from qkv.layers.positions.sinusoidal import Sinusoidal

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import torch
 
-from qkv.models.wirings import wirings
+from qkv.models.transformer.wirings import wirings
 from qkv.visual.wirings import EQUATIONS, draw_wirings, every_wiring, wiring_of
 from tests.support.small import small_model
 

@@ -1,0 +1,113 @@
+"""Whether a quantised export still says what its model says in float32: measured on sources, before it is used."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from qkv.core.errors import QkvError
+from qkv.data.batch import collate
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.engines.torch_engine import TorchEngine, evaluating
+from qkv.models.saved.folder import SavedModel
+from qkv.objectives.build import build_objective
+from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.search.base import Constraints
+from qkv.search.batching import by_length
+from qkv.search.greedy import GreedyConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.search import RefineConfig
+from qkv.text.special import NAMES, SPECIAL
+
+SOURCES = 100
+"""How many are compared: a few seconds of work."""
+USUAL_LENGTH, LONGEST = 10, 60
+"""Tokens of a random source in the middle, where the model does not know better, and at most."""
+NOISE = 0.1
+"""Nats a token. Rounding to int8 costs a trained model 0.000 to 0.02 on random sources; noise costs 0.4 and more."""
+
+Tick = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the outputs of a quantised model are from those in float32."""
+
+    sources: int
+    same: int
+    """Outputs that are the same."""
+    cost: float
+    """How much less probable the model in float32 finds these outputs than its own: log p per token, in nats."""
+
+    def __str__(self) -> str:
+        return f"{self.same} of {self.sources} outputs are those of float32, at a cost of {self.cost:.4f} nats a token"
+
+    def refuse_noise(self, quantization: str) -> None:
+        """Raise QkvError if the outputs are so much worse that the export is of no use."""
+        if not self.cost < NOISE:
+            raise QkvError(
+                f"in {quantization} the model says something else ({self}; {NOISE} is the limit): nothing was written; "
+                "leave out --quantization, try another one, or give --sample FILE with sources as the model reads them"
+            )
+
+
+def sample_sources(saved: SavedModel, texts: Sequence[str] | None, limit: int | None) -> list[list[int]]:
+    """The ids of the texts, or of random sentences over the vocabulary, `limit` of them at most; END is the last."""
+    tokenizer, source = saved.tokenizers.src, random.Random(0)
+    if texts is None:
+        middle = saved.config.median_src or USUAL_LENGTH
+        lengths = [source.randint(1, min(2 * middle, LONGEST)) for _ in range(SOURCES)]
+        ids = [[source.randrange(len(NAMES), len(tokenizer)) for _ in range(length)] for length in lengths]
+    else:
+        ids = [own for own in tokenizer.encode_batch(list(texts)) if own]
+    return [[*(own if limit is None else own[: limit - 1]), SPECIAL.eos] for own in ids]
+
+
+def agreement(
+    saved: SavedModel, engine: Engine, sources: Sequence[list[int]], tick: Tick = lambda done, total: None
+) -> Agreement:
+    """Decode `sources` greedily by `engine` and by PyTorch in float32, and let the latter judge both outputs."""
+    search = GreedyConfig() if saved.config.model.decoder.autoregressive else RefineConfig(passes=1)
+    plain = TorchEngine([saved.model])
+    batches = by_length([len(ids) for ids in sources], 1, engine.batch_tokens)
+    same, done, ours, theirs = 0, 0, _Judged(saved), _Judged(saved)
+    with evaluating([saved.model]), torch.no_grad():
+        for rows in batches:
+            given = [sources[row] for row in rows]
+            request = DecodeRequest(search, 1, [Constraints()] * len(rows), token_scores=False)
+            wanted, found = ([own[0] for own in each.decode(given, request)] for each in (plain, engine))
+            same += sum(a.tokens == b.tokens for a, b in zip(wanted, found, strict=True))
+            ours.add(given, wanted)
+            theirs.add(given, found)
+            done += len(rows)
+            tick(done, len(sources))
+    return Agreement(len(sources), same, max(theirs.per_token - ours.per_token, 0.0))
+
+
+class _Judged:
+    """The negative log-likelihood of outputs by the model itself, summed up over batches."""
+
+    def __init__(self, saved: SavedModel) -> None:
+        self.model = saved.model
+        self.says_end = saved.config.model.decoder.autoregressive
+        size = len(saved.tokenizers.tgt)
+        self.objective = build_objective(
+            ObjectiveConfig(), saved.config.model.decoder, size, SPECIAL, lambda: torch.ones(size)
+        )
+        self.nll = self.weight = 0.0
+
+    def add(self, sources: Sequence[list[int]], outputs: Sequence[Hypothesis]) -> None:
+        said = [output.tokens for output in outputs]
+        batch = collate([ids[:-1] for ids in sources], said, SPECIAL, SPECIAL, range(len(sources)))
+        for row, output in enumerate(outputs):
+            if self.says_end and not output.ended:
+                # It was cut at its limit, so END is not what the model said next.
+                batch.tgt_weight[row, len(output.tokens)] = 0
+        report = self.objective.validation_loss(self.model, batch)
+        self.nll += report.nll
+        self.weight += report.weight
+
+    @property
+    def per_token(self) -> float:
+        return self.nll / max(self.weight, 1.0)

@@ -1,0 +1,122 @@
+"""Which engine runs a model: a fast one where it can do what is asked, else PyTorch."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Literal
+
+from qkv.core.errors import QkvError, UsageError
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.engines.fast_engines import FAST, FastEngine, make_engine, missing_packages, usual_engine
+from qkv.engines.model_set import ModelSet
+from qkv.engines.shortfall import mean_scores
+from qkv.engines.torch_engine import TorchEngine
+from qkv.search.refinement.rescoring import Rescorer
+from qkv.search.speculative.drafters import DrafterConfig
+from qkv.search.speculative.drafting import Drafting
+
+EngineName = Literal["auto", "torch", "ctranslate2", "onnxruntime"]
+"""auto: CTranslate2, or ONNX Runtime for a model that writes all tokens at once, where it is installed and can do what
+is asked, else torch."""
+
+
+class Engines:
+    """The engines of a set of models, each made when it is first wanted.
+
+    `threads` of the fast one run at once; sources longer than `max_src_tokens` are cut before (None: they are not).
+    """
+
+    def __init__(
+        self,
+        models: ModelSet,
+        wanted: EngineName,
+        threads: int,
+        max_src_tokens: int | None,
+        draft: Callable[[], DrafterConfig | None] = lambda: None,
+        rescorer: Callable[[], Rescorer | None] = lambda: None,
+    ) -> None:
+        self.models = models
+        self.wanted = wanted
+        self.threads = threads
+        self.max_src_tokens = max_src_tokens
+        self._draft = draft
+        self._rescorer = rescorer
+        if models.exported and wanted not in ("auto", models.exported):
+            raise UsageError(
+                f"{models.folders[0]}: was exported for the engine {models.exported}; give the model that it was made "
+                "from"
+            )
+
+    def choose(self, request: DecodeRequest) -> Engine:
+        """The engine for requests like this one."""
+        if self.wanted == "torch" or self.draft is not None:
+            return self.torch
+        reason = self._obstacle(request)
+        replaceable = self.wanted == "auto" and not self.models.exported
+        if reason is not None and replaceable:
+            return self.torch
+        if reason is not None:
+            raise UsageError(f"the engine {self.kind.name} cannot do this: {reason}")
+        try:
+            return self.fast
+        except QkvError as error:
+            if not replaceable:
+                raise
+            warnings.warn(f"the slower engine torch is used: {error}", stacklevel=2)
+            self.wanted = "torch"
+            return self.torch
+
+    def compare(self, engine: Engine, request: DecodeRequest, sources: Callable[[], Sequence[list[int]]]) -> Engine:
+        """`engine`, or torch if the search of `engine` is worse on some of `sources`; an export was compared before."""
+        if engine.name not in FAST or self.models.exported or not self.kind.approximates(request):
+            return engine
+        scores = mean_scores(engine, self.torch, sources(), request)
+        if not scores.worse:
+            return engine
+        said = f"the search of the engine {engine.name} is worse here: some outputs have {scores}"
+        if self.wanted != "auto":
+            warnings.warn(f"{said}; use the engine torch, or search.stop=exact", stacklevel=2)
+            return engine
+        warnings.warn(f"the slower engine torch is used, because {said}", stacklevel=2)
+        self.wanted = "torch"
+        return self.torch
+
+    @cached_property
+    def kind(self) -> FastEngine:
+        """The fast one that was asked for, or that is made for the model."""
+        name = self.models.exported or self.wanted
+        return FAST[name] if name in FAST else usual_engine(self.models.config)
+
+    def _obstacle(self, request: DecodeRequest) -> str | None:
+        """Why it is not worth exporting the models."""
+        if missing := missing_packages(self.kind, bool(self.models.exported)):
+            return missing[0]
+        config = self.models.config
+        reasons = [] if self.models.exported else self._reasons_against_models(request)
+        # A search has no meaning for a model that it was not made for.
+        if self.kind is usual_engine(config):
+            reasons = self.kind.reasons_against_request(config, request) + reasons
+        if self.models.exported:
+            return "; ".join(reasons) or None
+        return f"{'; '.join(reasons)}; use the engine torch" if reasons else None
+
+    def _reasons_against_models(self, request: DecodeRequest) -> list[str]:
+        if len(self.models) > 1:
+            return ["several models vote"]
+        return self.kind.reasons_against_model(self.models.loaded[0].config, request, self.max_src_tokens)
+
+    @cached_property
+    def torch(self) -> Engine:
+        drafting = None if self.draft is None else Drafting(self.draft, self.models.loaded[0])
+        return TorchEngine([saved.model for saved in self.models.loaded], drafting, self._rescorer())
+
+    @cached_property
+    def draft(self) -> DrafterConfig | None:
+        """What drafts for the engine torch; the other one has no drafts, so it is not chosen then."""
+        return self._draft()
+
+    @cached_property
+    def fast(self) -> Engine:
+        if self.models.exported:
+            return self.kind.open(self.models.folders[0], self.threads)
+        return make_engine(self.kind, self.models.loaded[0], self.threads)

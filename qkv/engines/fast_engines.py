@@ -1,0 +1,149 @@
+"""The engines besides PyTorch: what each can run, and how it is made of a model or of an export."""
+
+import importlib
+import importlib.util
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from qkv.core.errors import QkvError
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.export.int8 import choose_backend
+from qkv.models.saved.folder import SavedConfig, SavedModel
+
+
+class FastEngine(Protocol):
+    """One of them, before it is made."""
+
+    name: str
+    extra: str
+    """What of this package must be installed for it."""
+    packages: tuple[str, ...]
+    """Without these it cannot be made of a model; the last one is enough for an export."""
+
+    def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
+        """Why it cannot run such a model; sources longer than `longest` are cut before (None: they are not)."""
+
+    def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
+        """Why it cannot decode so."""
+
+    def approximates(self, request: DecodeRequest) -> bool:
+        """Whether its search may end otherwise than ours, so that its outputs should be compared."""
+
+    def open(self, folder: Path, threads: int) -> Engine:
+        """From an export."""
+
+    def make(self, saved: SavedModel, threads: int) -> Engine:
+        """From a model."""
+
+
+class CTranslate2(FastEngine):
+    """For autoregressive models."""
+
+    name = "ctranslate2"
+    extra = "fast"
+    packages = ("ctranslate2",)
+
+    def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
+        from qkv.export.ctranslate2 import ROWS, reasons_against
+
+        reasons = reasons_against(config)
+        if config.model.positions.limit is None:
+            reasons += _too_long(longest, ROWS, request, ROWS)
+        return reasons
+
+    def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
+        from qkv.engines.ctranslate2_engine import reasons_against_request
+
+        return reasons_against_request(request)
+
+    def approximates(self, request: DecodeRequest) -> bool:
+        from qkv.engines.ctranslate2_engine import approximates
+
+        return approximates(request.search)
+
+    def open(self, folder: Path, threads: int) -> Engine:
+        from qkv.engines.ctranslate2_engine import CTranslate2Engine
+
+        return CTranslate2Engine(folder, threads)
+
+    def make(self, saved: SavedModel, threads: int) -> Engine:
+        from qkv.export.ctranslate2 import export_ctranslate2
+
+        # It is in memory as soon as the engine is there: the files are needed no longer.
+        with tempfile.TemporaryDirectory(prefix="qkv-") as temporary:
+            folder = Path(temporary) / "model"
+            export_ctranslate2(saved, folder)
+            return self.open(folder, threads)
+
+
+class OnnxRuntime(FastEngine):
+    """For models that write all tokens at once."""
+
+    name = "onnxruntime"
+    extra = "onnx"
+    packages = ("onnx", "onnxruntime")
+
+    def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
+        from qkv.export.onnx import ROWS, longest_source, reasons_against
+
+        reasons = reasons_against(config)
+        if config.model.positions.limit is None:
+            reasons += _too_long(longest, longest_source(config), request, ROWS)
+        return reasons
+
+    def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
+        from qkv.engines.onnx_engine import reasons_against_request
+
+        return reasons_against_request(request, config.model.decoder.kind)
+
+    def approximates(self, request: DecodeRequest) -> bool:
+        return False
+
+    def open(self, folder: Path, threads: int) -> Engine:
+        from qkv.engines.onnx_engine import OnnxEngine
+
+        return OnnxEngine.from_folder(folder, threads)
+
+    def make(self, saved: SavedModel, threads: int) -> Engine:
+        from qkv.engines.onnx_engine import OnnxEngine
+        from qkv.export.onnx import as_graph
+
+        return OnnxEngine(as_graph(saved), threads)
+
+
+FAST: dict[str, FastEngine] = {engine.name: engine for engine in (CTranslate2(), OnnxRuntime())}
+
+
+def usual_engine(config: SavedConfig) -> FastEngine:
+    """The one that is made for such a model."""
+    return FAST["ctranslate2" if config.model.decoder.autoregressive else "onnxruntime"]
+
+
+def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:
+    """Of a model; raises QkvError if it cannot be made, whatever the reason."""
+    choose_backend()
+    try:
+        for package in fast.packages:
+            # One that is there but broken says here why.
+            importlib.import_module(package)
+        return fast.make(saved, threads)
+    except (ImportError, OSError, RuntimeError) as error:
+        raise QkvError(f"the engine {fast.name} cannot be made ({error}); use the engine torch") from error
+
+
+def missing_packages(fast: FastEngine, exported: bool) -> list[str]:
+    """Why it cannot run at all here."""
+    needed = fast.packages[-1:] if exported else fast.packages
+    if all(importlib.util.find_spec(package) is not None for package in needed):
+        return []
+    return [f"it is not installed; pip install 'qkv[{fast.extra}]'"]
+
+
+def _too_long(longest: int | None, reads: int, request: DecodeRequest, writes: int) -> list[str]:
+    """The exported table of positions ends where the model itself has no limit."""
+    if longest is None or longest > reads:
+        return [f"it reads {reads:,} tokens at most, and max_src_tokens allows more"]
+    if request.search.limits(longest).max_length > writes:
+        return [f"it writes {writes:,} tokens at most, and the longest source may ask for more"]
+    return []

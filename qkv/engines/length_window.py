@@ -1,0 +1,27 @@
+"""Outputs of a wanted length: each source gets a window of lengths around what the search would have written."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.search.base import Constraints, SteppedSearch
+
+
+def with_windows(
+    engine: Engine, sources: Sequence[list[int]], request: DecodeRequest, search: SteppedSearch
+) -> DecodeRequest:
+    """The request with the window of lengths of each source."""
+    usual = [0] * len(sources)
+    if search.length is None:
+        free = replace(request, search=search.without_length(), nbest=1, attention=False, token_scores=False)
+        usual = [len(best.tokens) for best, *_ in engine.decode(sources, free)]
+    windows = [_roomy(search.window(length), own) for length, own in zip(usual, request.constraints, strict=True)]
+    return replace(
+        request,
+        constraints=[replace(own, length=window) for own, window in zip(request.constraints, windows, strict=True)],
+    )
+
+
+def _roomy(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
+    """The window, or a later end of it where a prefix and required words need more room."""
+    return window[0], max(window[1], constraints.needed)

@@ -1,0 +1,83 @@
+"""One model or several that vote, named by their folders or held in memory; loaded when first needed."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from qkv.config import load_config
+from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
+from qkv.core.files import read_manifest
+from qkv.export.ctranslate2 import WHAT as CTRANSLATE2
+from qkv.export.onnx import WHAT as ONNX
+from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
+from qkv.models.saved.locate import locate_model
+from qkv.search.hypothesis import not_a_number
+from qkv.text import TokenizerPair, fingerprint, load_tokenizers
+from qkv.text.given import type_name
+
+ModelLike = Path | str | SavedModel
+EXPORTS = {CTRANSLATE2: "ctranslate2", ONNX: "onnxruntime"}
+"""What a manifest says -> the engine that runs such a folder."""
+
+
+class ModelSet:
+    """`folders` is empty if the models came from memory."""
+
+    def __init__(self, model: ModelLike | Sequence[ModelLike]) -> None:
+        models = _listed(model)
+        self._given = [model for model in models if isinstance(model, SavedModel)]
+        self.folders = [locate_model(model) for model in models if not isinstance(model, SavedModel)]
+        if bool(self._given) == bool(self.folders):
+            raise UsageError("give either folders of models or models in memory, at least one")
+        manifests = [read_manifest(folder) for folder in self.folders]
+        self.seals: list[str] = [manifest["seal"] for manifest in manifests]
+        """What identifies the content of each folder."""
+        self.exported = EXPORTS.get(str(manifests[0].get("what"))) if len(manifests) == 1 else None
+        """The fast engine that this one folder was written for; None: these are models."""
+        for folder, manifest in zip(self.folders, manifests, strict=True):
+            if manifest.get("what") in EXPORTS and not self.exported:
+                raise UsageError(f"{folder}: was exported, so it cannot vote; give the model that it was made from")
+            if manifest.get("what") not in ("model", *EXPORTS):
+                raise CorruptFolder(f"{folder}: holds no model; give the folder of a model or of a run")
+
+    def __len__(self) -> int:
+        return len(self._given) or len(self.folders)
+
+    @cached_property
+    def loaded(self) -> list[SavedModel]:
+        if self.exported:
+            raise UsageError(f"{self.folders[0]}: was exported; give the model that it was made from")
+        for saved in self._given:
+            # A folder is checked when it is read. Not every engine would notice it in its output.
+            if not all(bool(weight.isfinite().all()) for weight in saved.model.parameters()):
+                raise not_a_number()
+        found = self._given or [load_model(folder) for folder in self.folders]
+        first, *others = [[fingerprint(side) for side in (one.tokenizers.src, one.tokenizers.tgt)] for one in found]
+        for number, other in enumerate(others, start=1):
+            if other != first:
+                names = self.folders or [Path(f"model {number + 1}") for number in range(len(found))]
+                raise UsageError(
+                    f"{names[number]}: has another vocabulary than {names[0]}; only models of one can vote"
+                )
+        return found
+
+    @cached_property
+    def config(self) -> SavedConfig:
+        """Of the first one; its weights are not read for it."""
+        return self._given[0].config if self._given else load_config(SavedConfig, self.folders[0] / CONFIG)
+
+    @cached_property
+    def tokenizers(self) -> TokenizerPair:
+        return load_tokenizers(self.folders[0] / TOKENIZER) if self.exported else self.loaded[0].tokenizers
+
+
+def _listed(model: object) -> list[ModelLike]:
+    """One model or several as a list; refuses what is no model."""
+    several = isinstance(model, list | tuple)
+    models = []
+    for number, one in enumerate(model if isinstance(model, list | tuple) else [model]):
+        if not isinstance(one, ModelLike):
+            name = f"model[{number}]" if several else "model"
+            raise ArgumentError(f"{name}: must be a folder (str or Path) or a SavedModel, not {type_name(one)}")
+        models.append(one)
+    return models

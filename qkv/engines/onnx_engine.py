@@ -1,0 +1,159 @@
+"""One pass of a non-autoregressive model by ONNX Runtime: a graph of `export/onnx.py`, and what is read off it.
+
+It does what gives the same outputs as our own decoding, and refuses the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.core.files import verify_folder
+from qkv.engines.base import DecodeRequest
+from qkv.export.int8 import sums_are_exact
+from qkv.export.onnx import FORMAT, GRAPH, WHAT
+from qkv.kernels.threads import cores
+from qkv.search.base import Limits, SearchConfig
+from qkv.search.hypothesis import Hypothesis, not_a_number
+from qkv.search.refinement.ctc import collapsed
+from qkv.search.refinement.long_canvas import until_end
+from qkv.search.refinement.nat import MaskPredictGenerator, whole
+from qkv.search.refinement.search import RefineConfig
+from qkv.text.special import SPECIAL
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What must be known of a kind of decoder besides its graph."""
+
+    read: Callable[[list[int], list[float], Limits, int], Hypothesis]
+    """Tokens of a canvas, their log p, limits and the last id of the output -> what the canvas says."""
+    passes: int = 1
+    """If nobody says how many."""
+
+
+KINDS = {
+    "canvas": Kind(lambda tokens, scores, limits, last: until_end(tokens, scores, limits)),
+    "ctc": Kind(lambda tokens, scores, limits, last: collapsed(tokens, scores, last, limits)),
+    "mask_predict": Kind(
+        lambda tokens, scores, limits, last: whole(tokens, scores, limits), MaskPredictGenerator.passes
+    ),
+    "nat": Kind(lambda tokens, scores, limits, last: whole(tokens, scores, limits)),
+}
+
+
+def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
+    """What of a search one pass over one canvas cannot do."""
+    if not isinstance(search, RefineConfig):
+        return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
+    reasons = {
+        "it takes one pass: search.passes=1": (search.passes or (KINDS[kind].passes if kind in KINDS else 1)) > 1,
+        "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
+        "it tries one length: search.length_beam=1": search.length_beam > 1,
+        "it has no beam: search.beam=1": search.beam > 1,
+        f"a model of the kind {kind} has no search.blank_penalty": search.blank_penalty != 0.0 and kind != "ctc",
+        "no other model chooses: leave out search.rescore": search.rescore is not None,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def reasons_against_request(request: DecodeRequest, kind: str) -> list[str]:
+    """The same of a whole request."""
+    reasons = reasons_against_search(request.search, kind)
+    if request.nbest > 1:
+        reasons.append(f"one pass gives one output, not {request.nbest}")
+    if request.attention:
+        reasons.append("it tells no alignment")
+    if any(each.prefix or each.forbidden or each.required for each in request.constraints):
+        reasons.append("it takes no prefix, forbidden or required words")
+    return reasons
+
+
+class OnnxEngine:
+    """Made from a graph. `threads` calls of `decode` run at once, one thread each (None: the cores)."""
+
+    name = "onnxruntime"
+    batch_tokens = 256
+
+    def __init__(self, graph: bytes, threads: int | None = None) -> None:
+        self.parallel = threads or cores()
+        self._session = _open(graph)
+        about = self._session.get_modelmeta().custom_metadata_map
+        if about.get("format") != FORMAT:
+            raise UsageError("the ONNX graph was exported by another version of qkv; export the model again")
+        self.kind = about["kind"]
+        self.src_limit: int | None = int(about["src_limit"])
+        self.tgt_limit = int(about["tgt_limit"])
+        self._last_id = int(about["last_id"])
+
+    @classmethod
+    def from_folder(cls, folder: Path, threads: int | None = None) -> "OnnxEngine":
+        if verify_folder(folder).get("what") != WHAT:
+            raise CorruptFolder(f"{folder}: was not exported for ONNX Runtime; write one with qkv export")
+        return cls((folder / GRAPH).read_bytes(), threads)
+
+    def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
+        if reasons := reasons_against_request(request, self.kind):
+            raise UsageError(f"ONNX Runtime cannot decode so: {'; '.join(reasons)}; use the engine torch")
+        if not sources:
+            return []
+        limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
+        assert isinstance(request.search, RefineConfig)
+        found_tokens, found_scores, lengths = self._run(sources, limits, request.search.blank_penalty)
+        request.after_step()
+        read = KINDS[self.kind].read
+        found = []
+        for tokens, scores, length, own in zip(found_tokens, found_scores, lengths, limits, strict=True):
+            said = scores[:length].tolist()
+            if any(score != score for score in said):
+                raise not_a_number()
+            found.append([replace(read(tokens[:length].tolist(), said, own, self._last_id), passes=1)])
+        return found
+
+    def _run(
+        self, sources: Sequence[list[int]], limits: Sequence[Limits], blank_penalty: float
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        lengths = [len(ids) for ids in sources]
+        src = np.full((len(sources), max(lengths)), SPECIAL.pad, dtype=np.int64)
+        for row, ids in zip(src, sources, strict=True):
+            row[: len(ids)] = ids
+        given = {
+            "src": src,
+            "src_lengths": np.array(lengths, dtype=np.int64),
+            "limits": np.array([own.max_length for own in limits], dtype=np.int64),
+        }
+        if self.kind == "ctc":
+            given["blank_penalty"] = np.array(blank_penalty, dtype=np.float32)
+        try:
+            tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
+        except Exception as error:
+            # As every other engine says that something, such as memory, was missing.
+            raise RuntimeError(str(error)) from error
+        return tokens, log_probs, canvases.tolist()
+
+
+def _open(graph: bytes) -> "InferenceSession":
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UsageError("the engine onnxruntime is not installed; install it with: pip install 'qkv[onnx]'") from error
+    options = onnxruntime.SessionOptions()
+    # Several batches at once with a thread each are faster than one batch with several.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Every batch has its own shape: a plan of the memory for each of them would only be kept, not used again.
+    options.enable_mem_pattern = False
+    if not sums_are_exact():
+        # A slower way, which is right everywhere.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        # Its errors have no class in common below this one.
+        raise QkvError(f"ONNX Runtime cannot load the graph ({error}); export the model again") from error

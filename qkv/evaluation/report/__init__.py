@@ -1,0 +1,1 @@
+"""An evaluation as JSON, as tables and as one HTML page."""

@@ -1,0 +1,75 @@
+"""What the report plots: every metric over all outputs and by length, and words by how often training had them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qkv.evaluation.compare import Comparison
+from qkv.evaluation.evaluate import Evaluation
+from qkv.evaluation.metrics.base import Metric
+from qkv.evaluation.report.charts import BarChart, Group, Measured, bar_chart, largest
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What a chart will show, before its scale is known."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: list[str]
+    groups: list[Group]
+
+
+def charts_of(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
+    """The charts of several test sets; those with the same title have the same scale."""
+    reach: dict[str, float] = {}
+    for plot in (plot for page in pages for plot in page):
+        reach[plot.title] = max(reach.get(plot.title, 0.0), largest(plot.groups))
+    return [
+        [
+            bar_chart(plot.title, plot.x_label, plot.y_label, plot.series, plot.groups, reach[plot.title])
+            for plot in page
+        ]
+        for page in pages
+    ]
+
+
+def evaluation_plots(found: Evaluation) -> list[Plot]:
+    """A plot for each metric, and one of words if their frequencies are known."""
+    plots = []
+    for place, score in enumerate(found.scores):
+        groups = [Group(ALL, len(found.outputs), [Measured(score.value, score.interval)], is_whole=True)]
+        for part in found.by_length:
+            measured = [Measured(part.values[place], part.intervals[place])]
+            groups.append(Group(part.group.label, len(part.group.members), measured))
+        plots.append(_by_length(score.metric, found.unit, [score.metric.title], groups))
+    if found.by_frequency:
+        words = [
+            Group(group.label, group.in_references, [Measured(group.f1, group.f1_interval)])
+            for group in found.by_frequency
+        ]
+        title = "F1 of words by frequency"
+        plots.append(Plot(title, "times in the training data", "F1 (higher is better)", ["F1"], words))
+    return plots
+
+
+def comparison_plots(found: Comparison) -> list[Plot]:
+    """A plot for each metric, with a series for each system."""
+    plots = []
+    for place, metric in enumerate(found.metrics):
+        scores = [own[place] for own in found.scores.values()]
+        groups = [
+            Group(ALL, len(found.test), [Measured(score.value, score.interval) for score in scores], is_whole=True)
+        ]
+        for group, systems in found.by_length:
+            measured = [Measured(own.values[place], own.intervals[place]) for own in systems.values()]
+            groups.append(Group(group.label, len(group.members), measured))
+        plots.append(_by_length(metric, found.unit, list(found.systems), groups))
+    return plots
+
+
+def _by_length(metric: Metric, unit: str, series: list[str], groups: list[Group]) -> Plot:
+    better = "higher" if metric.higher_is_better else "lower"
+    return Plot(f"{metric.title} by length", f"length: {unit}", f"{metric.title} ({better} is better)", series, groups)

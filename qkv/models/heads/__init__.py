@@ -1,0 +1,1 @@
+"""The output head: decoder states to log-probabilities."""

@@ -1,0 +1,1 @@
+"""Non-autoregressive models: all positions in one pass."""

@@ -1,0 +1,140 @@
+"""The same stacks without a causal mask: every position of the output is filled in one pass."""
+
+from collections.abc import Callable
+from math import ceil
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from qkv.core.errors import QkvError
+from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
+from qkv.layers.attention.context import View
+from qkv.models.transformer.model import Embedder, Parts, Seq2Seq
+from qkv.text.special import SPECIAL
+
+CopyIndices = Callable[[Tensor, Tensor, int], Tensor]
+"""(source lengths [B], canvas lengths [B], canvas width) -> which source position each canvas position copies."""
+
+
+class Source(NamedTuple):
+    """A batch of sources that were read; `memory` is their encoding."""
+
+    src: Tensor
+    keep: Tensor
+    memory: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """[B], END included."""
+        return self.keep.sum(dim=1)
+
+    def repeated(self, times: int) -> "Source":
+        """Each source so many times, one after the other."""
+        return self if times == 1 else Source(*(part.repeat_interleave(times, 0) for part in self))
+
+
+class Opening(nn.Module):
+    """What the decoder reads where a canvas is still open. This base: the embedding of MASK."""
+
+    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
+        return embedder.tokens(canvas)
+
+
+class CopiedSource(Opening):
+    """The source's embedding at the position that `indices` says; `with_end`: its END may be copied, too."""
+
+    def __init__(self, indices: CopyIndices, with_end: bool) -> None:
+        super().__init__()
+        self.indices = indices
+        self.with_end = with_end
+
+    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
+        lengths = source.lengths if self.with_end else (source.lengths - 1).clamp(min=1)
+        index = self.indices(lengths, (canvas != SPECIAL.pad).sum(dim=1), canvas.shape[1])
+        return src_embedder.tokens(source.src.gather(1, index))
+
+
+class LearnedQuery(Opening):
+    """One learned vector everywhere; the positions alone tell its places apart."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(d_model))
+
+    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
+        return self.query.expand(*canvas.shape, -1)
+
+
+class ParallelModel(Seq2Seq):
+    """Source and canvas to decoded vectors.
+
+    A canvas [B, T] holds ids: MASK where it is open, a token where it is known already, padding where it ends. Every
+    position sees the whole canvas and the whole source, so all open ones can be filled at once.
+    """
+
+    kind: str
+    """As it is called in a recipe."""
+
+    def __init__(self, parts: Parts, opening: Opening) -> None:
+        super().__init__(*parts)
+        self.opening = opening
+
+    def read(self, src: SrcIds, src_keep: SrcKeep) -> Source:
+        return Source(src, src_keep, self.encode(src, src_keep))
+
+    def fill(self, canvas: TgtIds, source: Source) -> Decoded:
+        """Decoded vectors of all positions; those of the padding mean nothing."""
+        keep = canvas != SPECIAL.pad
+        embedder = self.tgt_embedder
+        x = self.opening(embedder, self.src_embedder, canvas, source)
+        known = keep & (canvas != SPECIAL.mask)
+        if bool(known.any()):
+            x = torch.where(known[..., None], embedder.tokens(canvas), x)
+        pos = torch.arange(canvas.shape[1], device=canvas.device)
+        src_pos = torch.arange(source.memory.shape[1], device=canvas.device)
+        view = View(pos, pos, keep=keep, tokens=canvas, drawn=embedder.drawn(canvas))
+        cross_view = View(pos, src_pos, keep=source.keep)
+        placed = embedder.dropout(embedder.positions.embed(x, view.q_told))
+        decoded: Tensor = self.decoder(placed, view, source.memory, cross_view)
+        return decoded
+
+    def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
+        return self.fill(tgt_in, self.read(src, src_keep))
+
+    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
+        raise QkvError(f"a model of kind {self.kind} has no next token: it fills a canvas (read and fill)")
+
+
+def stretched(src_length: int, factor: float, extra: int = 0) -> int:
+    """Positions of a canvas; never below 1."""
+    return max(1, ceil(factor * src_length) + extra)
+
+
+class StretchedModel(ParallelModel):
+    """Its canvas is as long as the source says: ceil(factor |X|) + extra positions, END of the source counted."""
+
+    def __init__(self, parts: Parts, opening: Opening, factor: float, extra: int = 0) -> None:
+        super().__init__(parts, opening)
+        self.factor = factor
+        self.extra = extra
+
+    @property
+    def src_limit(self) -> int | None:
+        """Its canvas must fit, too."""
+        reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
+        if reads is None or writes is None:
+            return reads
+        fits = (length for length in range(reads, 0, -1) if stretched(length, self.factor, self.extra) <= writes)
+        return next(fits, 1)
+
+    def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
+        """For sources of these lengths [B]: `stretched`, in double precision as there."""
+        return torch.ceil(src_lengths.double() * self.factor).long().clamp(min=1 - self.extra) + self.extra
+
+
+def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:
+    """[B] -> [B, T]: nothing is known yet. T is `width`, or as much as the longest one needs."""
+    columns = int(lengths.max()) if width is None else width
+    inside = torch.arange(columns, device=lengths.device) < lengths[:, None]
+    return torch.where(inside, SPECIAL.mask, SPECIAL.pad)

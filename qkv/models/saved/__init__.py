@@ -1,0 +1,1 @@
+"""A saved model is a folder: weights, config, tokenizers, manifest."""

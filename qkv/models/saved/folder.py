@@ -1,0 +1,110 @@
+"""A saved model is a folder: weights, config, tokenizers, and a manifest that seals them."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from qkv.config import ExtensibleConfig, dump_config, load_config
+from qkv.core.errors import ArgumentError, CorruptFolder
+from qkv.core.files import new_folder, read_manifest, verify_folder
+from qkv.data.length_limit import LengthLimit
+from qkv.kernels.memory import available_memory
+from qkv.models.saved.header import read_header, require_memory
+from qkv.models.saved.locate import locate_model
+from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.global_tokens import find_global_tokens
+from qkv.models.transformer.model import Seq2Seq
+from qkv.text import TextConfig, TokenizerPair
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.yaml"
+TOKENIZER = "tokenizer"
+
+
+class SavedConfig(ExtensibleConfig):
+    """What a model folder's config.yaml holds."""
+
+    asks: ClassVar[bool] = True
+
+    model: ModelConfig
+    """The model."""
+    text: TextConfig
+    """Its tokenizers."""
+    longest_src: int | None = None
+    """Tokens of the longest source that it was trained on, END included; null: not known."""
+    median_src: int | None = None
+    """The same of one in the middle."""
+    length_limit: LengthLimit | None = None
+    """The most tokens of an output, fitted to the training data; null: 2 x source + 10."""
+    search: dict[str, Any] | None = None
+    """Settings of the search that `qkv tune` chose on dev data, used where nothing else is asked for; null: the usual
+    ones."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model with the tokenizers that belong to it."""
+
+    model: Seq2Seq
+    tokenizers: TokenizerPair
+    config: SavedConfig
+
+
+def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
+    """Write the folder, replacing an older one only when the new one is complete."""
+    if not (isinstance(folder, Path | str) and isinstance(saved, SavedModel)):
+        raise ArgumentError("save_model takes a folder (str or Path), then a SavedModel, as load_model gives it")
+    with new_folder(Path(folder), {"what": "model", **(about or {})}) as temporary:
+        write_tensors(temporary / WEIGHTS, named_weights(saved.model))
+        (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")
+        (temporary / TOKENIZER).mkdir()
+        saved.config.text.save(saved.tokenizers, temporary / TOKENIZER)
+
+
+def load_model(folder: Path | str) -> SavedModel:
+    """The model in `folder`, or the best one of the run there, after checking every file against the manifest.
+
+    It is in evaluation mode.
+    """
+    folder = locate_model(folder)
+    read_manifest(folder)
+    # Before the files are checked, since to read all of a large one takes minutes; a damaged one is found there.
+    with suppress(CorruptFolder):
+        require_memory(folder / WEIGHTS)
+    verify_folder(folder)
+    config = load_config(SavedConfig, folder / CONFIG)
+    tokenizers = config.text.load(folder / TOKENIZER)
+    require_fit(config.model, tokenizers, folder / WEIGHTS)
+    model = new_model(config.model, tokenizers)
+    load_weights(model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
+    return SavedModel(model.eval(), tokenizers, config)
+
+
+def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
+    """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
+    shapes = {name: entry["shape"] for name, entry in read_header(weights).items()}
+    if config.own_layers > len(shapes):
+        raise CorruptFolder(
+            f"{weights}: has {len(shapes):,} tensors, too few for the {config.own_layers:,} layers of its config; the "
+            "weights belong to another model"
+        )
+    with torch.device("meta"):
+        model = new_model(config, tokenizers)
+    require_shapes(model, shapes, weights)
+    tables, available = sum(buffer.nbytes for buffer in model.buffers()), available_memory()
+    if available is not None and tables > available:
+        raise CorruptFolder(f"{weights}: the tables of its config take {tables / 2**30:,.1f} GiB; lower its sizes")
+
+
+def new_model(config: ModelConfig, tokenizers: TokenizerPair) -> Seq2Seq:
+    """A model with fresh weights for these tokenizers."""
+    if config.share_embeddings is None:
+        config = config.model_copy(update={"share_embeddings": "all" if tokenizers.shared else "target"})
+    model = build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
+    find_global_tokens(model, tokenizers)
+    return model

@@ -1,0 +1,180 @@
+"""The sizes and parts of a model, and the named presets."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from qkv.config.base import Config
+from qkv.layers.attention import AnyAttention, AttentionConfig, FullConfig
+from qkv.layers.feed_forward import AnyFeedForward, ReluConfig
+from qkv.layers.position_offsets import AnyOffsets, NoOffsetsConfig
+from qkv.layers.positions import AnyPositions, positions
+from qkv.layers.positions.sinusoidal import SinusoidalConfig
+from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
+from qkv.models.decoders import AnyDecoder
+from qkv.models.decoders.autoregressive import AutoregressiveConfig
+from qkv.models.draft_heads import AnyDraftHead
+from qkv.models.transformer.stacks import AnyStack
+from qkv.models.transformer.stacks.layers import LayersConfig
+from qkv.models.transformer.wirings import AnyWiring
+from qkv.models.transformer.wirings.last import LastConfig
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "encoder_layers": 4, "decoder_layers": 4, "dropout": 0.3},
+    "small": {"d_model": 256, "d_ff": 1024, "num_heads": 4, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.2},
+    "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.1},
+    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.3},
+}
+
+
+class ModelConfig(Config):
+    """The encoder-decoder Transformer; the defaults are the paper's base model."""
+
+    preset: Literal["tiny", "small", "base", "big"] | None = None
+    """Sizes and dropout to start from; any key given beside it wins. base and big are the paper's."""
+    d_model: int = Field(default=512, ge=1, le=1 << 20)
+    """Width of the residual stream."""
+    d_ff: int = Field(default=2048, ge=1, le=1 << 24)
+    """Inner width of the feed-forward network."""
+    num_heads: int = Field(default=8, ge=1, le=1 << 20)
+    """Attention heads; must divide d_model."""
+    encoder_layers: int = Field(default=6, ge=1, le=10_000)
+    """Depth of the encoder."""
+    decoder_layers: int = Field(default=6, ge=1, le=10_000)
+    """Depth of the decoder."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """On each sublayer's output and on the embeddings with their positions, as in the paper."""
+    attention_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """On the attention weights."""
+    feed_forward_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """On the inner vectors of the feed-forward network."""
+    residual: AnyResidual = PostNormConfig()
+    """Where the layer norm stands."""
+    positions: AnyPositions = SinusoidalConfig()
+    """How the model knows where a token stands."""
+    position_offsets: AnyOffsets = NoOffsetsConfig()
+    """Random positions in training."""
+    encoder_attention: AnyAttention = FullConfig()
+    """Self-attention of the encoder."""
+    decoder_attention: AnyAttention = FullConfig()
+    """Self-attention of the decoder."""
+    cross_attention: AnyAttention = FullConfig()
+    """Attention of the decoder to the source."""
+    feed_forward: AnyFeedForward = ReluConfig()
+    """The activation of the feed-forward network."""
+    feed_forward_chunk: int | None = Field(default=None, ge=1)
+    """Positions that pass the feed-forward network at a time; less memory for long input, the same result.
+
+    Default: all. In training each slice is computed twice."""
+    decoder: AnyDecoder = AutoregressiveConfig()
+    """How the output comes about: token by token, or all of it at once."""
+    share_embeddings: Literal["all", "target", "none"] | None = None
+    """One matrix for source, target and output (all), for target and output (target), or three (none).
+
+    Default: all with a shared tokenizer, else target."""
+    share_layers: bool = False
+    """The same layer at every depth of a stack."""
+    stack: AnyStack = LayersConfig()
+    """How often, and in which order, a state passes the layers of encoder and decoder."""
+    wiring: AnyWiring = LastConfig()
+    """Which states of the encoder the layers of the decoder attend to."""
+    draft: AnyDraftHead | None = None
+    """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
+
+    def distinct(self, num_layers: int) -> int:
+        """How many layers with weights of their own a stack of `num_layers` has."""
+        return 1 if self.share_layers or self.stack.shared else num_layers
+
+    @property
+    def own_layers(self) -> int:
+        """How many layers with weights of their own encoder and decoder have."""
+        return self.distinct(self.encoder_layers) + self.distinct(self.decoder_layers)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _start_from_preset(cls, data: Any) -> Any:
+        preset = data.get("preset") if isinstance(data, dict) else None
+        if isinstance(preset, str) and preset in PRESETS:
+            return {**PRESETS[preset], **data}
+        return data
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "ModelConfig":
+        if self.d_model % self.num_heads:
+            raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        return self
+
+    @model_validator(mode="after")
+    def _draft_fits(self) -> "ModelConfig":
+        if self.draft is not None and not self.decoder.autoregressive:
+            raise ValueError(f"draft speeds up an autoregressive model, not one of kind {self.decoder.kind}; drop it")
+        if self.draft is not None and self.draft.kind == "source" and not self.wiring.last_only:
+            raise ValueError(f"draft source reads the last encoder layer, not wiring {self.wiring.kind}; use blockwise")
+        return self
+
+    @model_validator(mode="after")
+    def _decoder_fits(self) -> "ModelConfig":
+        if self.decoder.predicts_length and not self.wiring.last_only:
+            raise ValueError(
+                f"decoder {self.decoder.kind} reads the length off the last encoder layer, not wiring "
+                f"{self.wiring.kind}; use wiring last, or decoder ctc"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _wiring_fits(self) -> "ModelConfig":
+        if not (self.wiring.last_only or self.stack.exposes):
+            raise ValueError(
+                f"wiring {self.wiring.kind} needs one state after each layer, and stack {self.stack.kind} has none; "
+                "use wiring last, or stack layers or universal"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _positions_fit(self) -> "ModelConfig":
+        if problem := self.positions.problem(self.d_model, self.num_heads):
+            raise ValueError(f"positions: {problem}")
+        if isinstance(self.position_offsets, NoOffsetsConfig):
+            return self
+        if self.positions.sees == "nothing":
+            raise ValueError("position_offsets changes nothing with positions none; leave it out")
+        if self.positions.sees == "distances" and self.position_offsets.keeps_distances:
+            raise ValueError(
+                "position_offsets shift changes nothing with positions that see only distances; "
+                "use randomised, or positions sinusoidal or learned"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _logits_fit(self) -> "ModelConfig":
+        for attention in (self.encoder_attention, self.decoder_attention):
+            if self.positions.on_logits and not attention.takes_bias:
+                fit = [kind for kind in positions.names() if not positions[kind].on_logits]
+                raise ValueError(
+                    f"attention {attention.kind} takes no positions that add to its logits; use {' or '.join(fit)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _stack_fits(self) -> "ModelConfig":
+        if self.stack.adds_only and not self.residual.adds:
+            fit = [kind for kind in residuals.names() if residuals[kind].adds]
+            raise ValueError(
+                f"stack {self.stack.kind} needs a residual form that only adds to its stream; use {' or '.join(fit)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _attentions_fit(self) -> "ModelConfig":
+        if not self.decoder_attention.causal:
+            kind, hint = self.decoder_attention.kind, self.decoder_attention.causal_hint or self.decoder_attention.hint
+            raise ValueError(f"decoder_attention cannot be {kind}: {hint}")
+        if not self.cross_attention.cross:
+            kind, hint = self.cross_attention.kind, self.cross_attention.hint
+            raise ValueError(f"cross_attention cannot be {kind}: {hint}")
+        own = {"encoder": self.encoder_layers, "decoder": self.decoder_layers, "cross": self.decoder_layers}
+        for side, layers in own.items():
+            attention: AttentionConfig = getattr(self, f"{side}_attention")
+            if problem := attention.problem(self.num_heads, self.distinct(layers)):
+                raise ValueError(f"{side}_attention: {problem}")
+        return self

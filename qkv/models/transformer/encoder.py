@@ -1,0 +1,60 @@
+"""The encoder: self-attention and feed-forward, layer upon layer."""
+
+from torch import Tensor, nn
+
+from qkv.layers.attention import Attention
+from qkv.layers.attention.context import View
+from qkv.layers.feed_forward import PositionWise
+from qkv.layers.residual import Connection, Residual, Sublayer
+from qkv.models.transformer.stack import Stack
+from qkv.models.transformer.stacks import Depth
+from qkv.models.transformer.stacks.base import TrainedLayers
+from qkv.models.transformer.wirings import Wiring
+
+
+class EncoderLayer(nn.Module):
+    """x = sublayer(x, self-attention); x = sublayer(x, feed-forward)"""
+
+    def __init__(self, attention: Attention, feed_forward: PositionWise, residuals: list[Residual]) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.attention_residual, self.feed_forward_residual = residuals
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        for residual, f in self.sublayers(view):
+            x = residual(x, f)
+        return x
+
+    def sublayers(self, view: View) -> list[tuple[Connection, Sublayer]]:
+        return [
+            (self.attention_residual, lambda h: self.attention(h, view)),
+            (self.feed_forward_residual, self.feed_forward),
+        ]
+
+
+class Encoder(Stack[EncoderLayer]):
+    """Embedded source [B, S, D] to memory [B, S, W], which the wiring makes of its states."""
+
+    def __init__(
+        self, layers: list[EncoderLayer], num_layers: int, final: nn.Module, depth: Depth, wiring: Wiring
+    ) -> None:
+        super().__init__(layers, num_layers, final, depth)
+        self.wiring = wiring
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.wiring.read(self, x, _EncoderLayers(list(self.in_order()), view), view)
+
+
+class _EncoderLayers(TrainedLayers):
+    """See `Layers`."""
+
+    def __init__(self, layers: list[EncoderLayer], view: View) -> None:
+        self.layers = layers
+        self.view = view
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        return self.layers[number].sublayers(self.view)
+
+    def depends_on(self, number: int) -> list[Tensor]:
+        return list(self.layers[number].parameters())

@@ -1,0 +1,113 @@
+"""The encoder-decoder Transformer."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
+from qkv.functional.masks import causal
+from qkv.layers.attention.context import View
+from qkv.layers.dropout import Dropout
+from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.position_offsets import Draw
+from qkv.layers.positions import Positions
+from qkv.models.draft_heads.base import DraftHead
+from qkv.models.heads.linear import LinearHead
+from qkv.models.transformer.decoder import Decoder
+from qkv.models.transformer.encoder import Encoder
+
+
+class Embedder(nn.Module):
+    """Dropout(E[ids] sqrt(d_model) + positions), what a stack gets to read."""
+
+    def __init__(self, tokens: TokenEmbedding, positions: Positions, dropout: float, draw: Draw | None = None) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self._draw = draw
+        self.dropout = Dropout(dropout)
+
+    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
+        return self.dropout(self.positions.embed(self.tokens(ids), pos))
+
+    def drawn(self, ids: Tensor) -> Tensor | None:
+        """Random positions [B, T] for one pass of training; None: the true ones."""
+        return self._draw(*ids.shape).to(ids.device) if self._draw is not None and self.training else None
+
+    def for_inference(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+        weight, scale, embed = self.tokens.weight, self.tokens.scale, self.positions.embed
+        return lambda ids, pos: embed(F.embedding(ids, weight) * scale, pos)
+
+
+class Parts(NamedTuple):
+    """What every model is put together from."""
+
+    src_embedder: Embedder
+    tgt_embedder: Embedder
+    encoder: Encoder
+    decoder: Decoder
+    head: LinearHead
+
+    @property
+    def d_model(self) -> int:
+        return self.head.weight.shape[1]
+
+
+class Seq2Seq(nn.Module):
+    """Source ids to memory (`encode`), target prefix and memory to decoded vectors (`decode`), `head` on top."""
+
+    def __init__(
+        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
+    ) -> None:
+        super().__init__()
+        self.src_embedder = src_embedder
+        self.tgt_embedder = tgt_embedder
+        self.encoder = encoder
+        self.decoder = decoder
+        self.head = head
+        self.draft_head: DraftHead | None = None
+
+    @property
+    def src_limit(self) -> int | None:
+        """The longest source, END included; None: any length."""
+        return self.src_embedder.positions.max_length
+
+    def encode(self, src: SrcIds, src_keep: SrcKeep, drawn: Tensor | None = None) -> Memory:
+        """`drawn` [B, S] are random positions of training; without them a model in training draws its own."""
+        pos = torch.arange(src.shape[1], device=src.device)
+        drawn = self.src_embedder.drawn(src) if drawn is None else drawn
+        view = View(pos, pos, keep=src_keep, tokens=src, drawn=drawn)
+        memory: Tensor = self.encoder(self.src_embedder(src, view.q_told), view)
+        return memory
+
+    def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
+        """One parallel pass over all positions; position t sees the target up to t and the whole source.
+
+        Padding stands behind the real tokens, so the causal mask alone hides it from them.
+        """
+        pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
+        src_pos = torch.arange(memory.shape[1], device=memory.device)
+        real = _until_the_last(tgt_in != self.tgt_embedder.tokens.pad)
+        view = View(
+            pos, pos, predicate=causal, q_keep=real, drawn=self.tgt_embedder.drawn(tgt_in) if drawn is None else drawn
+        )
+        cross_view = View(pos, src_pos, keep=src_keep)
+        decoded: Tensor = self.decoder(self.tgt_embedder(tgt_in, view.q_told), view, memory, cross_view)
+        return decoded
+
+    def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
+        """Random positions of training are drawn once for both sides: token i stands at the same place on each."""
+        drawn = self.src_embedder.drawn(src if src.shape[1] >= tgt_in.shape[1] else tgt_in)
+        if drawn is None:
+            return self.decode(tgt_in, self.encode(src, src_keep), src_keep)
+        memory = self.encode(src, src_keep, drawn[:, : src.shape[1]])
+        return self.decode(tgt_in, memory, src_keep, drawn[:, : tgt_in.shape[1]])
+
+
+def _until_the_last(real: Tensor) -> Tensor:
+    """[B, T]: a sentence goes on to its last real token, whatever an objective has blotted out before it."""
+    return real.flip(1).cumsum(1).flip(1) > 0

@@ -1,0 +1,10 @@
+"""How a state passes the layers of a stack: one file a kind."""
+
+from typing import Annotated
+
+from qkv.models.transformer.stacks import adaptive, layers, reversible, universal
+from qkv.models.transformer.stacks.base import Depth, StackConfig, stacks
+
+AnyStack = Annotated[StackConfig, stacks]
+
+__all__ = ["AnyStack", "Depth", "StackConfig", "adaptive", "layers", "reversible", "stacks", "universal"]

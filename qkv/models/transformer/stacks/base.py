@@ -1,0 +1,95 @@
+"""How often, and in which order, a state passes the layers of a stack. A new way is a new file here."""
+
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from qkv.config.base import Config, Kinds
+from qkv.layers.attention.context import View
+from qkv.layers.positions import Positions
+from qkv.layers.residual import Connection, Sublayer
+
+
+class Layers:
+    """The layers of a stack, bound to what they look at in this pass; counted from 0."""
+
+    def __call__(self, number: int, x: Tensor) -> Tensor:
+        """A state after layer `number`."""
+        for residual, f in self.sublayers(number):
+            x = residual(x, f)
+        return x
+
+    def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
+        """The same layer in its parts: x = residual(x, f) for each of them."""
+        raise NotImplementedError
+
+    def remember(self, number: int, x: Tensor) -> None:
+        """Append keys and values of `x` to the layer's KV cache, if there is one, without going through the layer."""
+
+    def end_at(self, numbers: Tensor) -> None:
+        """Each position went no deeper than the layer of this number [B, T]; said by a depth that `ends_early`."""
+
+
+class TrainedLayers(Layers):
+    """Layers with gradients."""
+
+    def depends_on(self, number: int) -> list[Tensor]:
+        """All that layer `number` computes with, besides a state, and that may want a gradient."""
+        raise NotImplementedError
+
+
+class Depth(nn.Module):
+    """A walk of a state through `num_layers` layers. This base takes each layer once, in order."""
+
+    ends_early: bool = False
+    """Whether a position may be done before the last layer."""
+    needs_positions: bool = False
+    """Whether a state must be [B, T, D]; otherwise it may be rows [B T, D], whose products are a little faster."""
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+
+    def states(self, x: Tensor, layers: Layers, view: View) -> Iterator[Tensor]:
+        """The state [B, T, D] after each layer; only of a kind that `exposes` them."""
+        for number in range(self.num_layers):
+            x = layers(number, x)
+            yield x
+
+    def forward(self, x: Tensor, layers: Layers, view: View) -> Tensor:
+        """All positions [B, T, D] to the result of the stack, before its final norm."""
+        for state in self.states(x, layers, view):
+            x = state
+        return x
+
+    def flat(self, x: Tensor) -> Tensor:
+        """A state [B, T, D] in the shape that takes the least time without gradients."""
+        return x if self.needs_positions else x.flatten(0, 1)
+
+
+class StackConfig(Config):
+    """How a state passes the layers of a stack."""
+
+    kind: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether one layer stands at every depth."""
+        return False
+
+    @property
+    def exposes(self) -> bool:
+        """Whether there is one state after each layer, as every wiring but `last` needs."""
+        return True
+
+    @property
+    def adds_only(self) -> bool:
+        """Whether it needs a residual form that only adds to its stream."""
+        return False
+
+    def build(self, num_layers: int, d_model: int, positions: Positions) -> Depth:
+        """For the encoder or for the decoder; `positions` are those of its stack."""
+        raise NotImplementedError
+
+
+stacks = Kinds[StackConfig]("stack")

@@ -1,0 +1,16 @@
+"""The Transformer of the paper: layer upon layer."""
+
+from typing import Literal
+
+from qkv.layers.positions import Positions
+from qkv.models.transformer.stacks.base import Depth, StackConfig, stacks
+
+
+@stacks.register
+class LayersConfig(StackConfig):
+    """Each layer once, one after the other, as in the paper."""
+
+    kind: Literal["layers"] = "layers"
+
+    def build(self, num_layers: int, d_model: int, positions: Positions) -> Depth:
+        return Depth(num_layers)

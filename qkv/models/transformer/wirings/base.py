@@ -1,0 +1,73 @@
+"""What the decoder's layers attend to: which of the encoder's states S_0 (embedded source) to S_N (its result)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from qkv.config.base import Config, Kinds
+from qkv.layers.attention.context import View
+from qkv.models.transformer.stack import Stack
+from qkv.models.transformer.stacks.base import Layers
+
+
+class Wiring(nn.Module):
+    """What the encoder hands over (`read`), once a source, and what each decoder layer makes of it (`memories`).
+
+    The memory has one row a source token, [B, S, W], of any width W, so that all else can keep, repeat and reorder it.
+    """
+
+    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, view: View) -> Tensor:
+        """Embedded source [B, S, D] to memory [B, S, W]; `layers` are the encoder's, with or without gradients."""
+        return self.expose(encoder.all_states(x, layers, view))
+
+    def expose(self, states: list[Tensor]) -> Tensor:
+        """S_0 ... S_N to memory [B, S, W]; the last one has passed the norm that follows the stack."""
+        raise NotImplementedError
+
+    def memories(self, memory: Tensor) -> Sequence[Tensor]:
+        """What each decoder layer attends to, [B, S', D] each."""
+        raise NotImplementedError
+
+    def spread(self, of_positions: Tensor) -> Tensor:
+        """Something said of each source position [..., S], said of each place that is attended to [..., S']."""
+        return of_positions
+
+    def look(self, cross_view: View) -> View:
+        """What the decoder may see of the source, `spread`."""
+        return cross_view
+
+    def fold(self, weights: Tensor) -> Tensor:
+        """Attention weights over places [..., S'] to weights over source positions [..., S]."""
+        return weights
+
+
+class LayerMemories(Wiring):
+    """One memory for each decoder layer, side by side: W = M D."""
+
+    def __init__(self, decoder_layers: int) -> None:
+        super().__init__()
+        self.decoder_layers = decoder_layers
+
+    def memories(self, memory: Tensor) -> Sequence[Tensor]:
+        return memory.chunk(self.decoder_layers, dim=-1)
+
+
+class WiringConfig(Config):
+    """Which states of the encoder the decoder's layers attend to."""
+
+    kind: str
+
+    @property
+    def last_only(self) -> bool:
+        """Whether the encoder's result is all that it needs."""
+        return False
+
+    def build(
+        self, encoder_layers: int, decoder_layers: int, d_model: int, build_norm: Callable[[], nn.Module]
+    ) -> Wiring:
+        """`build_norm` makes what a state passes that leaves the encoder (see `ResidualConfig.build_final`)."""
+        raise NotImplementedError
+
+
+wirings = Kinds[WiringConfig]("wiring")

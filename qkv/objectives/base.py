@@ -1,0 +1,45 @@
+"""What an objective is, and what it returns."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from qkv.data.batch import Batch
+from qkv.models.transformer.model import Seq2Seq
+
+
+@dataclass(frozen=True)
+class LossReport:
+    """Sums, not means: the trainer adds up an update's reports and divides once.
+
+    So the result does not depend on how an update is cut into micro-batches or dealt to workers.
+    """
+
+    sum: Tensor
+    """What is minimised, summed over the target tokens; has a gradient."""
+    nll: float
+    """Plain negative log-likelihood, summed; perplexity comes from this one."""
+    weight: float
+    """How many target tokens count."""
+    left_out: int = 0
+    """Pairs that the model cannot learn as they are, because their target has no place on its canvas."""
+
+
+class Objective(Protocol):
+    """A batch and a model to a loss."""
+
+    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+        """With all that is random or regularises; `update` counts from 1."""
+
+    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+        """Plain negative log-likelihood; depends on nothing random."""
+
+
+def without_end(batch: Batch, pad: int) -> tuple[Tensor, Tensor]:
+    """Targets [B, U] and their lengths [B]; END, which stands last in each row, becomes padding. U is 1 at least."""
+    lengths = (batch.tgt_weight > 0).sum(dim=1) - 1
+    targets = batch.tgt_out[:, : max(1, batch.tgt_out.shape[1] - 1)]
+    inside = torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
+    return targets.masked_fill(~inside, pad), lengths

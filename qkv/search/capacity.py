@@ -1,0 +1,41 @@
+"""How many hypotheses of a sentence a search can carry: as memory and vocabulary allow."""
+
+from qkv.core.errors import UsageError
+from qkv.kernels.memory import available_memory
+from qkv.models.saved.folder import SavedConfig
+from qkv.models.transformer.config import ModelConfig
+from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
+
+FLOAT = 4
+STATE_COPIES = 3
+"""The KV cache, and what a step holds besides while it puts it in a new order; measured."""
+LOGIT_COPIES = 4
+USUAL_SOURCE, USUAL_OUTPUT = 32, 128
+"""Tokens of a source where the model does not know it, and the most that are counted of an output."""
+
+
+def require_room(search: SearchConfig, config: SavedConfig, vocabulary: int) -> None:
+    """Refuse a search with more hypotheses than one sentence of usual length can have, before anything is allocated."""
+    wanted = search.hypotheses
+    # The beginnings of two tokens that there are: with more, most of a beam stays empty.
+    if isinstance(search, BeamConfig) and wanted > vocabulary**2:
+        raise UsageError(
+            f"search.size={wanted:,}: the vocabulary of {vocabulary:,} tokens has only {vocabulary**2:,} beginnings of "
+            "two tokens; give at most so many"
+        )
+    available = available_memory()
+    each = _bytes_of_one(search, config.model, config.median_src or USUAL_SOURCE, vocabulary)
+    if available is not None and wanted * each > available:
+        raise UsageError(
+            f"search: {wanted:,} hypotheses of a sentence need about {wanted * each / 2**30:,.1f} GiB of memory, and "
+            f"{available / 2**30:,.1f} GiB are free; give at most {max(1, available // each):,} (search.size, samples, "
+            "beam or length_beam)"
+        )
+
+
+def _bytes_of_one(search: SearchConfig, model: ModelConfig, src_length: int, vocabulary: int) -> int:
+    """What a hypothesis takes: keys and values of its tokens and of the source in each layer, and its logits."""
+    longest = min(search.limits(src_length).max_length, USUAL_OUTPUT)
+    state = 2 * model.decoder_layers * model.d_model * (src_length + longest)
+    return FLOAT * (STATE_COPIES * state + LOGIT_COPIES * vocabulary)

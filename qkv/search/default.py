@@ -1,0 +1,57 @@
+"""Which search a model is decoded by if nobody says: `qkv tune` or its decoder decides."""
+
+from pathlib import Path
+from typing import Any
+
+from qkv.config import Config, load_config, validate
+from qkv.core.errors import UsageError
+from qkv.models.decoders.base import DecoderConfig
+from qkv.models.parallel.base import ParallelModel
+from qkv.models.saved.folder import CONFIG, SavedConfig
+from qkv.models.saved.locate import locate_model
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.base import AnySearch, SearchConfig
+from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.search import RefineConfig
+
+
+class Recommended(Config):
+    """The search that a model's folder recommends."""
+
+    search: AnySearch
+
+
+def usual_search(model: Path | str | SavedConfig) -> SearchConfig:
+    """The one that was chosen for the model by `qkv tune`, else beam search, or refinement for a model that is not
+    autoregressive; of a folder only the config is read.
+    """
+    return Recommended.model_validate({"search": usual_settings(model)}).search
+
+
+def usual_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
+    """The same as keys and values; what is not among them has its default."""
+    config = model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
+    decoder = config.model.decoder
+    if config.search is None:
+        return {"kind": "beam" if decoder.autoregressive else "refine"}
+    where = CONFIG if isinstance(model, SavedConfig) else str(locate_model(model) / CONFIG)
+    search = validate(Recommended, {"search": config.search}, where).search
+    if problem := search_problem(search, decoder):
+        raise UsageError(f"{where}: search: {problem}")
+    return config.search
+
+
+def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
+    """Why a model with this decoder cannot be decoded so by itself; None: it can."""
+    kind = type(search).model_fields["kind"].default
+    if decoder.autoregressive == isinstance(search, RefineConfig):
+        wanted = "greedy, beam, sample or mbr" if decoder.autoregressive else "refine"
+        return f"the kind {kind} is not for model.decoder {decoder.kind}; use {wanted}"
+    if isinstance(search, RefineConfig) and search.rescore is not None:
+        return "no other model can rescore here; leave out rescore"
+    return None
+
+
+def quick_search(model: Seq2Seq) -> SearchConfig:
+    """The one that takes the least time, for a look at a model in training."""
+    return RefineConfig() if isinstance(model, ParallelModel) else GreedyConfig()

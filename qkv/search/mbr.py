@@ -1,0 +1,70 @@
+"""Minimum Bayes risk: of many samples the one that is most like all the others."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from qkv.core.errors import UsageError
+from qkv.search.base import SearchTask, searches
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.sampling import SamplingConfig
+from qkv.search.steps import StepFunction
+from qkv.search.walk import refuse_required
+
+Utility = Callable[[str, str], float]
+"""How good a text is if another one is the right one."""
+
+
+@searches.register
+class MbrConfig(SamplingConfig):
+    """Of `samples` random outputs the one with the highest mean utility, each other one taken as the reference.
+
+    The score is that mean (0 to 100). Of equals the one with the higher log p(Y | X) comes first.
+    """
+
+    kind: Literal["mbr"] = "mbr"
+    samples: int = Field(default=16, ge=2, le=10_000)
+    """How many outputs are drawn for each sentence; time grows with the square."""
+    metric: Literal["chrf", "bleu"] = "chrf"
+    """The utility: a sentence score of sacreBLEU."""
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        if task.nbest > self.samples:
+            raise UsageError(f"{self.samples} samples cannot give {task.nbest} hypotheses: raise the search's samples")
+        refuse_required(task, self.kind)
+        detokenize, metric = task.detokenize or _ids_as_words, utility(self.metric)
+        found = []
+        for samples in self.draw(steps, task):
+            texts = [detokenize(sample.tokens) for sample in samples]
+            means = mean_utilities(texts, metric)
+            best: dict[str, Hypothesis] = {}
+            for index in sorted(range(len(samples)), key=lambda each: (-means[each], -samples[each].score)):
+                best.setdefault(texts[index], replace(samples[index], score=means[index]))
+            found.append(list(best.values())[: task.nbest])
+        return found
+
+
+def utility(metric: str) -> Utility:
+    """The sentence score of sacreBLEU's `metric`."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
+    return lambda text, reference: float(scorer.sentence_score(text, [reference]).score)
+
+
+def mean_utilities(texts: Sequence[str], metric: Utility) -> list[float]:
+    """For each text the mean of metric(text, other) over all others; equal texts are compared once."""
+    counts = Counter(texts)
+    means = {}
+    for text in counts:
+        values = [(count - (other == text)) * metric(text, other) for other, count in counts.items()]
+        means[text] = sum(values) / (len(texts) - 1)
+    return [means[text] for text in texts]
+
+
+def _ids_as_words(ids: list[int]) -> str:
+    return " ".join(map(str, ids))

@@ -1,0 +1,129 @@
+"""Reading a graph of vertices: one way through it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from qkv.models.decoders.dag import ENDS, DagModel
+from qkv.models.parallel.base import Source
+from qkv.search.base import Limits
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.base import Generator, Wanted, WayName, cut
+from qkv.search.refinement.canvas import Pass
+from qkv.text.special import SPECIAL
+
+Numbers = npt.NDArray[np.floating[Any]]
+
+
+def greedy_way(said: Numbers, links: Numbers) -> list[int]:
+    """v = argmax_v E_uv, again and again."""
+    return _along(links.argmax(axis=1).tolist())
+
+
+def lookahead_way(said: Numbers, links: Numbers) -> list[int]:
+    """v = argmax_v E_uv · max_y p_v(y), again and again."""
+    return _along((links + _tokens_between(said)).argmax(axis=1).tolist())
+
+
+def best_way(said: Numbers, links: Numbers) -> list[int]:
+    """The way with the highest log p / (tokens + 1), over all lengths."""
+    scores, back = _by_length(said, links, len(said) - 2)
+    closed = (scores + links[:, -1]) / np.arange(1, len(scores) + 1)[:, None]
+    count, last = np.unravel_index(int(closed.argmax()), closed.shape)
+    return _traced(back, int(count), int(last))
+
+
+def way_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
+    """The most probable way with `count` tokens, at most L - 2: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
+    scores, back = _by_length(said, links, count)
+    return _traced(back, count, int((scores[count] + links[:, -1]).argmax()))
+
+
+def score_of(way: list[int], said: Numbers, links: Numbers) -> tuple[list[float], float]:
+    """log p of each token with the link to it, and of the whole way, the link to its end included."""
+    stops = [0, *way]
+    tokens = (links[stops[:-1], way] + said[way]).tolist()
+    return tokens, float(sum(tokens) + links[stops[-1], -1])
+
+
+WAYS: dict[WayName, Callable[[Numbers, Numbers], list[int]]] = {
+    "greedy": greedy_way,
+    "lookahead": lookahead_way,
+    "best": best_way,
+}
+
+
+def _tokens_between(said: Numbers) -> Numbers:
+    """The end is surely the end."""
+    between = said.copy()
+    between[-1] = 0.0
+    return between
+
+
+def _along(following: list[int]) -> list[int]:
+    way: list[int] = []
+    at = following[0]
+    while at < len(following) - 1:
+        way.append(at)
+        at = following[at]
+    return way
+
+
+def _by_length(said: Numbers, links: Numbers, most: int) -> tuple[Numbers, list[npt.NDArray[np.intp]]]:
+    """D [most + 1, L], and from which vertex each entry but those of the first row came."""
+    scores = np.full((most + 1, len(said)), -np.inf)
+    scores[0, 0] = 0.0
+    back = []
+    for count in range(1, most + 1):
+        came = scores[count - 1][:, None] + links
+        source = came.argmax(axis=0)
+        scores[count] = came[source, np.arange(len(said))] + said
+        # The last vertex ends a way, and is never passed.
+        scores[count, -1] = -np.inf
+        back.append(source)
+    return scores, back
+
+
+def _traced(back: list[npt.NDArray[np.intp]], count: int, last: int) -> list[int]:
+    way: list[int] = []
+    for source in reversed(back[:count]):
+        way.append(last)
+        last = int(source[last])
+    return way[::-1]
+
+
+class DagGenerator(Generator):
+    """The score is log p of the way: of its tokens and of its links."""
+
+    has_ways = True
+
+    def __init__(self, model: DagModel, wanted: Wanted) -> None:
+        self.model = model
+        self.wanted = wanted
+        self._links: tuple[Pass, Tensor] | None = None
+
+    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+        lengths = self.model.canvas_lengths(source.lengths)
+        self.wanted.check(lengths - ENDS, source)
+        return lengths[:, None]
+
+    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+        links = self._links_of(filled)[row, :length, :length].cpu().double().numpy()
+        said = filled.scores[row, :length].cpu().double().numpy()
+        way = [] if self.wanted.length is not None else WAYS[self.wanted.way](said, links)
+        if not self.wanted.plain:
+            way = way_of_length(said, links, min(self.wanted.of(len(way), limits), length - ENDS))
+        scores, score = score_of(way, said, links)
+        return [cut(filled.tokens[row, way].tolist(), scores, score, limits)]
+
+    @torch.inference_mode()
+    def _links_of(self, filled: Pass) -> Tensor:
+        """Of all rows at once, when the first is read."""
+        if self._links is None or self._links[0] is not filled:
+            lengths = (filled.tokens != SPECIAL.pad).sum(dim=1)
+            self._links = filled, self.model.transitions(filled.guess.decoded, lengths)
+        return self._links[1]

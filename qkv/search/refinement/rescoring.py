@@ -1,0 +1,67 @@
+"""Noisy parallel decoding (Gu et al. 2018): an autoregressive model chooses among the outputs of one that is not."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from qkv.core.errors import UsageError
+from qkv.inference.whole import fused
+from qkv.models.parallel.base import ParallelModel
+from qkv.models.saved.folder import SavedModel, load_model
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.base import SearchTask
+from qkv.search.beam import BeamConfig
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.refinement.prefix_trees import prefix_trees
+from qkv.search.scoring import picked_log_probs
+
+
+class Rescorer:
+    """Outputs compete by log p(Y | X) / penalty(|Y|) of `model`, as in its own beam search."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model = fused(model)
+        self.penalty = BeamConfig().length_penalty
+
+    @property
+    def tgt_limit(self) -> int | None:
+        """The longest output that it can read."""
+        most = self.model.tgt_embedder.positions.max_length
+        # What it reads begins with the start symbol.
+        return None if most is None else most - 1
+
+    @torch.inference_mode()
+    def ranked(self, task: SearchTask, candidates: Sequence[Sequence[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The candidates of each sentence with their scores by `model`, best first; all of them in one pass."""
+        trees = prefix_trees([[each.tokens for each in own] for own in candidates], task.src.device)
+        decoded = trees.decode(self.model, self.model.encode(task.src, task.src_keep), task.src_keep)
+        picked = picked_log_probs(self.model, decoded, trees.following).tolist()
+        scored = [
+            [self._scored(each, [picked[edge] for edge in way]) for each, way in zip(own, ways, strict=True)]
+            for own, ways in zip(candidates, trees.ways, strict=True)
+        ]
+        return [sorted(own, key=lambda one: -one.score) for own in scored]
+
+    def _scored(self, hypothesis: Hypothesis, scores: list[float]) -> Hypothesis:
+        """An output that was cut has not said END."""
+        scores = scores if hypothesis.ended else scores[:-1]
+        return replace(hypothesis, token_scores=scores, score=math.fsum(scores) / self.penalty.at(len(scores)))
+
+
+def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
+    """The model in `path` for the outputs of `saved`; raises UsageError if the two do not go together."""
+    other = load_model(path)
+    if not other.tokenizers.speaks_as(saved.tokenizers):
+        raise UsageError(
+            f"{path}: has another vocabulary than the model whose outputs it shall score; train that one with "
+            "tokenizers: the tokenizer folder of this one's run"
+        )
+    if isinstance(other.model, ParallelModel):
+        raise UsageError(
+            f"{path}: is of the kind {other.model.kind}, which scores no given output; search.rescore takes an "
+            "autoregressive model"
+        )
+    return Rescorer(other.model)

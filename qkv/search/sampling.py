@@ -1,0 +1,124 @@
+"""Outputs drawn at random from p(Y | X), or from what is most probable of it."""
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from qkv.core.errors import UsageError
+from qkv.search.base import SearchTask, SteppedSearch, searches
+from qkv.search.constraints import Rules
+from qkv.search.hypothesis import Hypothesis, not_a_number
+from qkv.search.steps import StepFunction
+from qkv.search.walk import Walker, refuse_required, walk
+
+
+class SamplingConfig(SteppedSearch):
+    """How outputs are drawn: log p / temperature, then only `top_k`, then only `top_p`, then one token at random.
+
+    The random numbers depend on the seed, the source and the number of the sample alone: neither the batch nor the
+    order of the sentences changes what is drawn.
+    """
+
+    samples: int = Field(default=1, ge=1, le=1_000_000)
+    """How many outputs are drawn for each sentence."""
+    temperature: float = Field(default=1.0, ge=0.001, le=1000)
+    """Below 1 the probable becomes more probable, above 1 less."""
+    top_k: int = Field(default=0, ge=0)
+    """Only the k most probable tokens (of equals the lowest ids); 0: all."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Only the most probable tokens that together have at least this probability."""
+    seed: int = Field(default=0, ge=-(2**63), le=2**63 - 1)
+    """Another seed draws other outputs."""
+
+    @property
+    def rows(self) -> int:
+        return self.samples
+
+    def draw(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        """All samples of each sentence, in the order in which they are numbered; the score is log p(Y | X)."""
+        rules = Rules(task, self.no_repeat_ngram)
+        sources = [ids[keep].tolist() for ids, keep in zip(task.src, task.src_keep, strict=True)]
+        dice = [[_Dice(f"{self.seed} {copy} {ids}") for copy in range(self.samples)] for ids in sources]
+
+        def choose(log_probs: Tensor, rows: Sequence[Walker]) -> tuple[list[int], list[float]]:
+            numbers = log_probs.cpu().numpy()
+            drawn = [
+                self._token(numbers[row], dice[each.sentence][each.copy].at(each.partial.length)) if each.walking else 0
+                for row, each in enumerate(rows)
+            ]
+            return drawn, numbers[np.arange(len(drawn)), drawn].tolist()
+
+        return walk(steps, task, rules, self.samples, choose)
+
+    def _token(self, log_probs: NDArray[np.float32], uniform: float) -> int:
+        """The token at `uniform` of the way through the probabilities, in the order of ids."""
+        highest = log_probs.max()
+        if np.isnan(highest):
+            raise not_a_number()
+        if highest == -np.inf:
+            return 0  # nothing may follow, which its log p says
+        weights = np.exp((log_probs - highest) / np.float32(self.temperature))
+        ids = likeliest(weights, self.top_k, self.top_p)
+        reached = weights[ids].cumsum(dtype=np.float64)
+        # Rounding must not lead beyond the last token that has a probability at all.
+        target = min(uniform * reached[-1], np.nextafter(reached[-1], 0))
+        return int(ids[reached.searchsorted(target, side="right")])
+
+
+class _Dice:
+    """A random number for each step; those of steps that were not asked for are skipped."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+        self._thrown = 0
+
+    def at(self, step: int) -> float:
+        """For the steps in their order, counted from 0."""
+        for _ in range(step - self._thrown):
+            self._random.random()
+        self._thrown = step + 1
+        return self._random.random()
+
+
+def likeliest(weights: NDArray[np.float32], top_k: int, top_p: float) -> NDArray[np.int64]:
+    """The ids, in ascending order, of the `top_k` largest weights, and of these the fewest that have `top_p` of all.
+
+    The id that crosses `top_p` is kept; of equal weights those with the lowest ids.
+    """
+    ids = np.arange(len(weights))
+    if 0 < top_k < len(weights):
+        least = np.partition(weights, -top_k)[-top_k]
+        ids = _descending(weights, (weights >= least).nonzero()[0])[:top_k]
+    if top_p < 1:
+        wanted = top_p * weights[ids].sum(dtype=np.float64)
+        # All that are smaller have together less than the rest: they need not be sorted.
+        least = (1 - top_p) * weights[ids].sum(dtype=np.float64) / len(ids)
+        ids = _descending(weights, ids[weights[ids] >= least])
+        reached = weights[ids].cumsum(dtype=np.float64)
+        ids = ids[: int(reached.searchsorted(wanted)) + 1]
+    return np.sort(ids)
+
+
+def _descending(weights: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest first, of equals the lowest id."""
+    ids = np.sort(ids)
+    return ids[np.argsort(-weights[ids], kind="stable")]
+
+
+@searches.register
+class SampleConfig(SamplingConfig):
+    """Random outputs, the most probable of them first. The score is log p(Y | X)."""
+
+    kind: Literal["sample"] = "sample"
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        if task.nbest > self.samples:
+            raise UsageError(f"{self.samples} samples cannot give {task.nbest} hypotheses: raise the search's samples")
+        refuse_required(task, self.kind)
+        drawn = self.draw(steps, task)
+        return [sorted(each, key=lambda hypothesis: -hypothesis.score)[: task.nbest] for each in drawn]

@@ -1,0 +1,108 @@
+"""How probable a model finds given outputs: log p(target | source), token by token."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.core.errors import DataError
+from qkv.data.batch import Batch, collate
+from qkv.models.transformer.model import Seq2Seq
+from qkv.search.batching import by_length
+from qkv.text import TokenizerPair
+from qkv.text.special import NEVER_OUTPUT
+
+BATCH_TOKENS = 4096
+"""Tokens of both sides of a batch, if nothing else is said."""
+ROWS = 2048
+"""Positions whose probabilities over the whole vocabulary are in memory at once."""
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """The score of one target."""
+
+    score: float
+    """log p(target | source), END included."""
+    tokens: list[str]
+    token_scores: list[float]
+    """The log-probability of each token and of END; they add up to `score`."""
+
+    @property
+    def per_token(self) -> float:
+        return self.score / len(self.token_scores)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "score": self.score,
+            "per_token": self.per_token,
+            "tokens": self.tokens,
+            "token_scores": self.token_scores,
+        }
+
+
+def score_pairs(
+    models: Sequence[Seq2Seq],
+    tokenizers: TokenizerPair,
+    pairs: Sequence[tuple[str, str]],
+    batch_tokens: int,
+    first: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[PairScore]:
+    """The scores in the order of the pairs; several models vote as they do in a search."""
+    src = tokenizers.src.encode_batch([source for source, _ in pairs])
+    tgt = tokenizers.tgt.encode_batch([target for _, target in pairs])
+    _check_lengths(models, src, tgt, first)
+    found: list[list[float]] = [[] for _ in pairs]
+    done = 0
+    for rows in by_length([len(a) + len(b) + 2 for a, b in zip(src, tgt, strict=True)], 1, batch_tokens):
+        special = tokenizers.src.special, tokenizers.tgt.special
+        batch = collate([src[row] for row in rows], [tgt[row] for row in rows], *special, rows)
+        for row, scores in zip(rows, _token_scores(models, batch), strict=True):
+            found[row] = scores
+        done += len(rows)
+        progress(done, len(pairs))
+    return [
+        PairScore(math.fsum(scores), tokenizers.tgt.tokens(ids), scores) for ids, scores in zip(tgt, found, strict=True)
+    ]
+
+
+@torch.no_grad()
+def _token_scores(models: Sequence[Seq2Seq], batch: Batch) -> list[list[float]]:
+    """log p of each token of `tgt_out`: the mean of the models' probabilities."""
+    keep = batch.tgt_weight > 0
+    targets = batch.tgt_out[keep]
+    each = torch.stack([_log_probs(model, batch, keep, targets) for model in models])
+    scores = each.logsumexp(dim=0) - math.log(len(models))
+    return [row.tolist() for row in scores.split(keep.sum(dim=1).tolist())]
+
+
+def _log_probs(model: Seq2Seq, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
+    return picked_log_probs(model, model(batch.src, batch.src_keep, batch.tgt_in)[keep], targets)
+
+
+def picked_log_probs(model: Seq2Seq, decoded: Tensor, targets: Tensor) -> Tensor:
+    """log p of the token `targets` [N] at each of the decoded vectors [N, D]; the head sees some of them at a time."""
+    picked = [
+        model.head.log_probs(rows, NEVER_OUTPUT).gather(1, wanted[:, None])[:, 0]
+        for rows, wanted in zip(decoded.split(ROWS), targets.split(ROWS), strict=True)
+    ]
+    return torch.cat(picked)
+
+
+def _check_lengths(models: Sequence[Seq2Seq], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
+    for model in models:
+        for name, sides, positions in (
+            ("source", src, model.src_embedder.positions),
+            ("target", tgt, model.tgt_embedder.positions),
+        ):
+            for number, ids in enumerate(sides, start=first):
+                if positions.max_length is not None and len(ids) + 1 > positions.max_length:
+                    raise DataError(
+                        f"pair {number}: its {name} has {len(ids) + 1:,} tokens, but the model reads "
+                        f"{positions.max_length:,} at most; shorten it"
+                    )

@@ -1,0 +1,114 @@
+"""What draft and verify knows of a model: start with the source, then blocks of tokens that may be taken back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from qkv.inference.cache import DecoderState
+from qkv.inference.layout import by_columns
+from qkv.inference.transformer import TransformerInference
+from qkv.models.heads.linear import LinearHead
+from qkv.models.transformer.model import Seq2Seq
+from qkv.text.special import NEVER_OUTPUT, SPECIAL
+
+
+class BlockOutput(NamedTuple):
+    """What a pass says at each position of a block: as a step would, had the tokens before it been said."""
+
+    log_probs: Tensor
+    """[R, W, V], see `StepOutput`."""
+    decoded: Tensor
+    """[R, W, D], what the output head read."""
+    attention: Tensor | None
+    """[R, W, S], see `StepOutput`."""
+
+
+class BlocksState(Protocol):
+    """What each row has decoded so far; only the newest state of a run may go on."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many tokens each row has been given, the start symbol counted."""
+
+    def truncate(self, lengths: Sequence[int]) -> Self:
+        """Row r forgets its tokens from lengths[r] on."""
+
+    def select(self, rows: Sequence[int]) -> Self:
+        """Only these rows, in this order."""
+
+
+class BlockFunction(Protocol):
+    """One row for each sentence."""
+
+    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlocksState]:
+        """Read the sources [B, S]: their memory, and nothing decoded yet."""
+
+    def extend(self, tokens: Tensor, state: Any) -> tuple[BlockOutput, BlocksState]:
+        """Append tokens [R, W], the start symbol first, and say what may follow each of them."""
+
+
+class ModelBlocks:
+    """The cached wide passes of a model as it is now."""
+
+    def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
+        self.model = TransformerInference(model, few_rows=True)
+        self.head = LinearHead(torch.nn.Parameter(by_columns(model.head.weight.detach()), False))
+        self.attention = attention
+
+    @torch.inference_mode()
+    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, DecoderState]:
+        memory = self.model.encode(src, src_keep)
+        return memory, self.model.start(memory, src_keep)
+
+    @torch.inference_mode()
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[BlockOutput, DecoderState]:
+        weights: list[Tensor] = []
+        decoded, after = self.model.extend(tokens, state, weights.append if self.attention else None)
+        log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
+        return BlockOutput(log_probs, decoded, weights[-1] if weights else None), after
+
+
+@dataclass(frozen=True)
+class PrefixesState:
+    """All tokens of each row, beside its source."""
+
+    memory: Tensor
+    src_keep: Tensor
+    prefixes: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(map(len, self.prefixes))
+
+    def truncate(self, lengths: Sequence[int]) -> "PrefixesState":
+        kept = tuple(prefix[:length] for prefix, length in zip(self.prefixes, lengths, strict=True))
+        return replace(self, prefixes=kept)
+
+    def select(self, rows: Sequence[int]) -> "PrefixesState":
+        index = torch.tensor(rows, device=self.memory.device)
+        return PrefixesState(self.memory[index], self.src_keep[index], tuple(self.prefixes[row] for row in rows))
+
+
+class PrefixBlocks:
+    """The definition: each pass decodes whole prefixes. The cached blocks are tested against it."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model = model
+
+    @torch.no_grad()
+    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, PrefixesState]:
+        memory = self.model.encode(src, src_keep)
+        return memory, PrefixesState(memory, src_keep, ((),) * len(src))
+
+    @torch.no_grad()
+    def extend(self, tokens: Tensor, state: PrefixesState) -> tuple[BlockOutput, PrefixesState]:
+        prefixes = tuple((*old, *new) for old, new in zip(state.prefixes, tokens.tolist(), strict=True))
+        longest = max(map(len, prefixes))
+        rows = [[*prefix, *[SPECIAL.pad] * (longest - len(prefix))] for prefix in prefixes]
+        decoded = self.model.decode(torch.tensor(rows, device=tokens.device), state.memory, state.src_keep)
+        places = torch.tensor(state.lengths, device=tokens.device)[:, None] + torch.arange(tokens.shape[1])
+        new = decoded.take_along_dim(places[..., None].to(decoded.device), dim=1)
+        return BlockOutput(self.model.head.log_probs(new, NEVER_OUTPUT), new, None), replace(state, prefixes=prefixes)

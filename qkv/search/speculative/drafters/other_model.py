@@ -1,0 +1,61 @@
+"""A non-autoregressive model drafts, in one pass, what an autoregressive one verifies (Xia 2023)."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from qkv.core.errors import UsageError
+from qkv.inference.whole import fused
+from qkv.models.parallel.base import ParallelModel
+from qkv.models.saved.folder import SavedModel, load_model
+from qkv.search.base import SearchTask
+from qkv.search.refinement.search import RefineConfig
+from qkv.search.speculative.drafters.base import BlockLength, DrafterConfig, Drafts, DraftSources, drafters
+from qkv.search.speculative.drafters.guide import GuidedDrafts
+from qkv.text.special import SPECIAL
+
+
+@drafters.register
+class ModelDrafterConfig(DrafterConfig):
+    """Another model, one that writes all tokens at once, guesses the whole output."""
+
+    kind: Literal["model"] = "model"
+    path: Path
+    """Folder of the model or of its run; it has the vocabulary of the model that verifies."""
+    block: BlockLength = 16
+    passes: int = Field(default=1, ge=1)
+    """Passes that the other model takes for a draft; more cost more time than they save as a rule."""
+
+    def build(self, saved: SavedModel) -> "ModelDrafter":
+        other = load_model(self.path)
+        if not other.tokenizers.speaks_as(saved.tokenizers):
+            raise UsageError(
+                f"{self.path}: has another vocabulary than the model it shall draft for; train it with tokenizers: the "
+                "tokenizer folder of that model's run"
+            )
+        if not isinstance(other.model, ParallelModel):
+            raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
+        return ModelDrafter(other.model, RefineConfig(passes=self.passes).within(other.config.length_limit))
+
+
+class ModelDrafter:
+    """Its draft is followed from the beginning, and taken up again after each mistake."""
+
+    def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
+        self.model = fused(model)
+        self.search = search
+        self.src_limit, self.tgt_limit = model.src_limit, model.tgt_embedder.positions.max_length
+
+    def begin(self, sources: DraftSources) -> Drafts:
+        """Nothing is drafted for a source that the other model cannot read."""
+        lengths: list[int] = sources.src_keep.sum(dim=1).tolist()
+        rows = [row for row, length in enumerate(lengths) if self.src_limit is None or length <= self.src_limit]
+        drafts: list[list[int]] = [[] for _ in lengths]
+        if rows:
+            width = max(lengths[row] for row in rows)
+            limits = [self.search.limits(lengths[row], self.tgt_limit) for row in rows]
+            task = SearchTask(sources.src[rows, :width], sources.src_keep[rows, :width], SPECIAL, limits)
+            for row, (best, *_) in zip(rows, self.search.fill(self.model, task), strict=True):
+                drafts[row] = [*best.tokens, SPECIAL.eos]
+        return GuidedDrafts(drafts)

@@ -1,0 +1,143 @@
+"""Draft and verify: greedy search several tokens at a time, with exactly its output.
+
+With g(prefix) = argmax p(y | prefix, X), one wide pass over prefix and draft d_1 ... d_k gives g(prefix),
+g(prefix d_1), ..., g(prefix d_1 ... d_k). The longest d_1 ... d_m with d_i = g(prefix d_1 ... d_i-1) is kept, and
+g(prefix d_1 ... d_m) after it. If the prefix is greedy search's, all that is kept is what greedy search says, whatever
+was drafted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+
+import torch
+from torch import Tensor
+
+from qkv.search.base import SearchTask
+from qkv.search.constraints import Row, Rules
+from qkv.search.hypothesis import Hypothesis, Partial, first_max
+from qkv.search.speculative.blocks import BlockFunction, BlockOutput
+from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
+from qkv.search.speculative.pace import Pace
+from qkv.search.walk import Walker, go
+
+
+@dataclass(eq=False, slots=True)
+class DraftedRow:
+    """One sentence under way."""
+
+    walker: Walker
+    number: int
+    """Among the sentences that the drafter knows."""
+    kept: list[int] = field(default_factory=list)
+    guess: list[int] = field(default_factory=list)
+    """The draft of this pass, without END."""
+    right: int = 0
+    """How many of its tokens were kept."""
+    passes: int = 0
+
+    @property
+    def sentence(self) -> int:
+        return self.walker.sentence
+
+
+@torch.inference_mode()
+def draft_and_verify(
+    blocks: BlockFunction, drafter: Drafter, pace: Pace, task: SearchTask, rules: Rules
+) -> list[list[Hypothesis]]:
+    """One hypothesis for each sentence, which also tells how many passes it took."""
+    walkers = [Walker(index, 0, Partial()) for index in range(len(task.limits))]
+    able = [walker for walker in walkers if task.limits[walker.sentence].max_length]
+    rows = [DraftedRow(walker, number) for number, walker in enumerate(able)]
+    passes = [0] * len(walkers)
+    live = rows
+    if live:
+        src, src_keep = task.sources([row.sentence for row in live])
+        memory, state = blocks.start(src, src_keep)
+        # A drafter that does not pay is not even asked to look at the sources.
+        drafts = drafter.begin(DraftSources(src, src_keep, memory)) if pace.length(len(live)) else None
+    while live:
+        for row, length in zip(live, repeat(pace.length(len(live)))):
+            row.guess = _guess(drafts, row, length, task)
+        output, after = blocks.extend(_tokens(live, task), state)
+        said, scores = _choose(output, live, rules)
+        for place, row in enumerate(live):
+            _keep(row, said[place], scores[place], None if output.attention is None else output.attention[place], task)
+        pace.saw([(row.right, len(row.guess)) for row in live])
+        task.after_step()
+        going = [place for place, row in enumerate(live) if row.walker.walking]
+        state = after.truncate([length + 1 + row.right for length, row in zip(state.lengths, live, strict=True)])
+        if drafts is not None and going:
+            drafts.learn(_checked(live, said, output, going))
+        if len(going) < len(live):
+            live = [live[place] for place in going]
+            state = state.select(going) if going else state
+    for row in rows:
+        passes[row.sentence] = row.passes
+    lengths = task.src_lengths()
+    return [
+        [replace(each.partial.hypothesis(each.partial.total, each.ended, lengths[each.sentence]), passes=count)]
+        for each, count in zip(walkers, passes, strict=True)
+    ]
+
+
+def _guess(drafts: Drafts | None, row: DraftedRow, length: int, task: SearchTask) -> list[int]:
+    """What the drafter says, as far as it may be written; the pass itself says whether END follows."""
+    room = task.limits[row.sentence].max_length - len(row.kept) - 1
+    count = min(length, room)
+    if drafts is None or count < 1:
+        return []
+    guess = list(drafts.propose(row.number, row.kept, count))[:count]
+    return guess[: guess.index(task.special.eos)] if task.special.eos in guess else guess
+
+
+def _tokens(live: Sequence[DraftedRow], task: SearchTask) -> Tensor:
+    """[R, W]: the last token of each row and its draft; a short one is filled up, and nobody looks there."""
+    width = 1 + max(len(row.guess) for row in live)
+    given = [[row.kept[-1] if row.kept else task.special.bos, *row.guess] for row in live]
+    filled = [[*tokens, *[task.special.pad] * (width - len(tokens))] for tokens in given]
+    return torch.tensor(filled, device=task.src.device)
+
+
+def _choose(output: BlockOutput, live: Sequence[DraftedRow], rules: Rules) -> tuple[list[list[int]], list[list[float]]]:
+    """What greedy search would say at each position of each row, and its log p."""
+    width, log_probs = output.log_probs.shape[1], output.log_probs.flatten(0, 1)
+    if rules.active:
+        log_probs = rules.apply(log_probs, [place for row in live for place in _places(row, width)])
+    said, scores = first_max(log_probs)
+    starts = range(0, len(said), width)
+    return [said[start : start + width] for start in starts], [scores[start : start + width] for start in starts]
+
+
+def _places(row: DraftedRow, width: int) -> list[Row]:
+    """What each position of a row has before it, if the draft is right so far."""
+    partial = row.walker.partial
+    found: list[Row] = [(row.sentence, partial)]
+    for token in row.guess:
+        partial = partial.extended(token, 0.0, None)
+        found.append((row.sentence, partial))
+    return [*found, *[(row.sentence, None)] * (width - len(found))]
+
+
+def _keep(
+    row: DraftedRow, said: Sequence[int], scores: Sequence[float], attention: Tensor | None, task: SearchTask
+) -> None:
+    """Go on as far as the draft is right, and one token further."""
+    row.passes += 1
+    row.right = 0
+    while True:
+        weights = None if attention is None else attention[row.right]
+        go(row.walker, said[row.right], scores[row.right], weights, task)
+        if not row.walker.walking:
+            return
+        row.kept.append(said[row.right])
+        if row.right == len(row.guess) or row.guess[row.right] != said[row.right]:
+            return
+        row.right += 1
+
+
+def _checked(live: Sequence[DraftedRow], said: list[list[int]], output: BlockOutput, going: list[int]) -> Checked:
+    decoded = output.decoded if len(going) == len(live) else output.decoded[going]
+    rows = [live[place] for place in going]
+    words = [said[place][: len(row.guess) + 1] for place, row in zip(going, rows, strict=True)]
+    return Checked([row.number for row in rows], words, [row.right for row in rows], decoded)

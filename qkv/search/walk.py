@@ -1,0 +1,89 @@
+"""One token after another without looking back: what greedy search and sampling share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from qkv.core.errors import UsageError
+from qkv.search.base import SearchTask
+from qkv.search.constraints import Rules
+from qkv.search.forced import begin
+from qkv.search.hypothesis import Hypothesis, Partial
+from qkv.search.steps import StepFunction
+
+
+@dataclass(eq=False, slots=True)
+class Walker:
+    """One output in the making."""
+
+    sentence: int
+    copy: int
+    """Which of the outputs of its sentence it is."""
+    partial: Partial
+    walking: bool = True
+    ended: bool = False
+
+
+Choose = Callable[[Tensor, Sequence[Walker]], tuple[list[int], list[float]]]
+"""log p [R, V] and who asks -> the next token of each row and its log p; -inf: nothing may follow."""
+
+
+@torch.no_grad()
+def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choose: Choose) -> list[list[Hypothesis]]:
+    """`copies` outputs for each sentence; their score is log p(Y | X). A sentence whose outputs are ready leaves."""
+    walkers = [[Walker(index, copy, Partial()) for copy in range(copies)] for index in range(len(task.limits))]
+    live = [index for index, limits in enumerate(task.limits) if limits.max_length]
+    rows = [walker for index in live for walker in walkers[index]]
+    if rows:
+        state, first, written = begin(steps, task, live, copies)
+        tokens = torch.tensor(first, device=task.src.device).repeat_interleave(copies)
+        for index, partial in zip(live, written, strict=True):
+            for walker in walkers[index]:
+                walker.partial = partial
+    while rows:
+        output, state = steps.step(tokens, state)
+        log_probs = output.log_probs
+        if rules.active:
+            log_probs = rules.apply(
+                log_probs, [(each.sentence, each.partial if each.walking else None) for each in rows]
+            )
+        said, scores = choose(log_probs, rows)
+        for row, walker in enumerate(rows):
+            if walker.walking:
+                attention = None if output.attention is None else output.attention[row]
+                go(walker, said[row], scores[row], attention, task)
+        task.after_step()
+        places = [place for place, index in enumerate(live) if any(each.walking for each in walkers[index])]
+        if len(places) < len(live):
+            kept = [place * copies + copy for place in places for copy in range(copies)]
+            live, rows = [live[place] for place in places], [rows[row] for row in kept]
+            if rows:
+                state = state.reorder(_index(kept, tokens), _index(places, tokens))
+        tokens = _index([max(walker.partial.token, 0) for walker in rows], tokens)
+    lengths = task.src_lengths()
+    return [
+        [each.partial.hypothesis(each.partial.total, each.ended, lengths[each.sentence]) for each in group]
+        for group in walkers
+    ]
+
+
+def refuse_required(task: SearchTask, kind: str) -> None:
+    """Required sequences need hypotheses that differ in how much of them they hold."""
+    if any(constraints.required for constraints in task.constraints):
+        raise UsageError(f"the search kind {kind} cannot take required words: use the kind beam")
+
+
+def go(walker: Walker, token: int, score: float, attention: Tensor | None, task: SearchTask) -> None:
+    """One step of one output."""
+    if score == -torch.inf:
+        walker.walking = False
+        return
+    walker.partial = walker.partial.extended(token, score, attention)
+    walker.ended = token == task.special.eos
+    walker.walking = not walker.ended and walker.partial.length < task.limits[walker.sentence].max_length
+
+
+def _index(numbers: list[int], like: Tensor) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.long, device=like.device)

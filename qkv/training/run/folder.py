@@ -1,0 +1,174 @@
+"""The folder of a run: its paths, its lock, its log of numbers."""
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from qkv.core.errors import CorruptFolder, QkvError, UsageError
+from qkv.core.files import crc32_of, verify_folder
+from qkv.core.outputs import claim_folder, mark_folder, read_marker
+from qkv.core.reading import open_file, parse_record
+from qkv.core.temporary import remove_leftovers
+from qkv.training.run.lock import LOCK, held, sign
+
+
+class RunFolder:
+    """Where everything of a run is.
+
+    config.yaml     the resolved recipe; runs again
+    tokenizer/      the tokenizers
+    data/           the prepared pairs
+    checkpoints/    step-N/ each: weights, optimiser, position
+    best/           the best model so far, a saved-model folder
+    metrics.jsonl   a line for each update and validation
+    events/         the same for TensorBoard
+    samples/        outputs at each validation
+    qkv.json        the marker: this folder was made for a run, so qkv may write here
+    """
+
+    WHAT = "run"
+    NAMES = ("config.yaml", "tokenizer", "data", "checkpoints", "best", "metrics.jsonl", "events", "samples", LOCK)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.tokenizer = path / "tokenizer"
+        self.train_data = path / "data" / "train"
+        self.dev_data = path / "data" / "dev"
+        self.checkpoints = path / "checkpoints"
+        self.best = path / "best"
+        self.metrics = path / "metrics.jsonl"
+        self.events = path / "events"
+        self.samples = path / "samples"
+
+    def create(self) -> None:
+        """Make the folder, or take an empty one; raises UsageError where anything but a run is."""
+        claim_folder(self.path, self.WHAT, self.NAMES, "choose a new or empty folder with run=...")
+        try:
+            for folder in (self.path / "data", self.checkpoints, self.samples):
+                folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise QkvError(
+                f"{self.path}: cannot be created ({error.strerror}); choose another folder with run=..."
+            ) from error
+
+    def adopt(self) -> None:
+        """Mark the folder of a run that was begun before there were markers."""
+        if not read_marker(self.path) and self.config.is_file() and (self.path / LOCK).is_file():
+            mark_folder(self.path, self.WHAT, self.NAMES)
+
+    def clean(self) -> None:
+        """Remove what a killed process left half written."""
+        remove_leftovers(self.path, "config.yaml", "qkv.json", "tokenizer", "best")
+        remove_leftovers(self.path / "data", "train", "dev")
+        remove_leftovers(self.checkpoints, "step-*")
+        remove_leftovers(self.samples, "update-*")
+
+    def clear(self) -> None:
+        """Forget an earlier start that never came to a checkpoint; prepared data is checked when it is used."""
+        if self.tokenizer.exists():
+            shutil.rmtree(self.tokenizer)
+        for path in (*self.events.glob("events.out.tfevents.*"), *self.samples.glob("update-*.txt")):
+            path.unlink()
+
+    def verify_prepared(self) -> None:
+        """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""
+        damaged = []
+        for folder in (self.tokenizer, self.train_data, self.dev_data):
+            try:
+                if folder.exists():
+                    verify_folder(folder)
+            except CorruptFolder as error:
+                damaged.append(error)
+                shutil.rmtree(folder)
+        if damaged:
+            raise damaged[0]
+
+    def set_best_aside(self) -> None:
+        """Rename a damaged best/ to damaged-best/, so that a new one can take its place."""
+        if self.best.exists():
+            aside = self.path / f"damaged-{self.best.name}"
+            if aside.exists():
+                shutil.rmtree(aside)
+            self.best.rename(aside)
+
+    def is_used(self) -> bool:
+        """Whether there is something here that a new run would destroy."""
+        return self.best.exists() or any(self.checkpoints.glob("step-*"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process trains in a run folder."""
+        try:
+            lock = _not_a_link(self.path / LOCK).open("a+")
+        except OSError as error:
+            raise QkvError(f"{self.path}: cannot be written to ({error.strerror})") from error
+        with lock, held(lock, self.path):
+            sign(lock)
+            yield
+
+
+class MetricsLog:
+    """metrics.jsonl: one JSON object a line, appended; cut back on resume so that each update stands there once."""
+
+    def __init__(self, path: Path, keep_bytes: int, crc32: int | None = None) -> None:
+        self.path = path
+        try:
+            # Unbuffered: what could not be written is not tried again when the file is closed.
+            self.file = _not_a_link(path).open("ab", buffering=0)
+            size = path.stat().st_size
+            kept = keep_bytes if size >= keep_bytes else path.read_bytes().rfind(b"\n") + 1
+            if size > kept:
+                self.file.truncate(kept)
+            self.crc32 = crc32_of(path, kept)
+        except OSError as error:
+            raise QkvError(f"{path}: cannot be written to ({error.strerror})") from error
+        self.damage: str | None = None
+        """What is wrong with what was there, whose first `keep_bytes` should have the checksum `crc32`."""
+        if size < keep_bytes:
+            self.damage = "is missing, or parts of it"
+        elif crc32 is not None and self.crc32 != crc32:
+            self.damage = "has changed since the checkpoint was written"
+
+    def write(self, line: dict[str, Any]) -> None:
+        text = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        rest = memoryview(text)
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+            self.crc32 = zlib.crc32(text, self.crc32)
+        except OSError as error:
+            raise QkvError(
+                f"{self.path}: cannot be written to ({error.strerror}); the last checkpoint is good: --resume it"
+            ) from error
+
+    def size(self) -> int:
+        """Bytes so far, safe on disk."""
+        os.fsync(self.file.fileno())
+        return self.path.stat().st_size
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def _not_a_link(path: Path) -> Path:
+    """These files are cut and written in place: a link would let that happen to a file outside the run."""
+    if path.is_symlink():
+        raise UsageError(f"{path}: is a symbolic link, but a run changes only files of its own; remove the link")
+    return path
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl; a last line cut off by a crash is left out. Raises CorruptFolder."""
+    try:
+        with open_file(path) as file:
+            lines = file.read().split(b"\n")
+    except OSError as error:
+        raise CorruptFolder(f"{path}: cannot be read ({error.strerror})") from error
+    what = "a log of numbers, a JSON object a line"
+    return [parse_record(line, dict[str, Any], path, what) for line in lines[:-1]]

@@ -1,0 +1,163 @@
+"""What a recipe and its data will probably do to a run, said before the run: each advice is a sentence with its key."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qkv.data.overlap import Overlap
+from qkv.data.parts import corpus_keys
+from qkv.data.readers.table import TableCorpus
+from qkv.data.store import PairStore
+from qkv.models.size import count_parameters
+from qkv.training.recipe import Recipe
+from qkv.training.setup.prepare import Prepared
+from qkv.training.setup.reach import out_of_reach
+from qkv.training.setup.sizes import fitting_sizes
+
+FEW_DEV_PAIRS = 50
+"""Below this, one pair is worth 2 % or more: chance chooses the best model."""
+SHARED = 0.05
+"""The share of dev pairs that may be in train by accident."""
+PARAMETERS_A_TOKEN = 30
+"""More parameters for each training token than this, and a model learns its data by heart, or nothing in the time."""
+FEW_UPDATES = 300
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A recipe beside what was prepared for it."""
+
+    recipe: Recipe
+    prepared: Prepared
+    dev_in_train: Overlap | None
+    """How much of dev is in train, where that was looked at."""
+
+    @cached_property
+    def tokens(self) -> int:
+        """Training tokens of both sides."""
+        return int(self.prepared.train.src_len.sum()) + int(self.prepared.train.tgt_len.sum())
+
+    @cached_property
+    def updates(self) -> float | None:
+        """About how many updates the run makes; None if it goes by the clock."""
+        stop, train = self.recipe.training.stop_after, self.prepared.train
+        each = _batches(train, self.recipe.batch.tokens, self.recipe.batch.pairs) / self.recipe.training.accumulate
+        if stop.unit == "updates":
+            return stop.amount
+        if stop.unit == "epochs":
+            return stop.amount * each
+        return stop.amount / float(train.tgt_len.sum()) * each if stop.unit == "tokens" else None
+
+    @cached_property
+    def parameters(self) -> int:
+        return count_parameters(self.recipe.model, self.prepared.tokenizers)
+
+
+def _batches(train: PairStore, tokens: int, pairs: int | None) -> float:
+    """About how many batches an epoch has: as if nothing were padded."""
+    longer = np.maximum(train.src_len, train.tgt_len)
+    weights = [(corpus.weight, corpus.start, corpus.stop) for corpus in train.ranges]
+    by_tokens = sum(weight * float(longer[start:stop].sum()) for weight, start, stop in weights) / tokens
+    by_pairs = sum(weight * (stop - start) for weight, start, stop in weights) / pairs if pairs else 0.0
+    return max(by_tokens, by_pairs, 1.0)
+
+
+def advise(recipe: Recipe, prepared: Prepared, dev_in_train: Overlap | None) -> list[str]:
+    """What to change before training, the most important first; none if all seems well."""
+    situation = Situation(recipe, prepared, dev_in_train)
+    return [sentence for check in CHECKS for sentence in check(situation)]
+
+
+def _headers(now: Situation) -> Iterator[str]:
+    for key, corpus in corpus_keys(now.recipe.data):
+        if isinstance(corpus, TableCorpus) and corpus.possible_header(now.recipe.data.root):
+            yield (
+                f"{now.recipe.data.root / corpus.path}:1 looks like names of columns and would be learned as a pair: "
+                f"set {key}.header to true to skip it, or to false if it is a pair"
+            )
+
+
+def _dev_size(now: Situation) -> Iterator[str]:
+    train, dev = len(now.prepared.train), now.prepared.dev
+    wanted = suggested_holdout(train)
+    if dev is None:
+        yield (
+            "there is no dev data, so the last model is kept as the best and no score says how good it is: set "
+            f"data.holdout to {wanted}, say, or give data.dev"
+        )
+    elif len(dev) < FEW_DEV_PAIRS and now.recipe.data.dev is not None:
+        yield (
+            f"dev has only {len(dev)} pair(s), too few to choose the best model by: give more in data.dev, or set "
+            f"data.holdout to {wanted}, say, in its place"
+        )
+    elif len(dev) < min(FEW_DEV_PAIRS, wanted):
+        yield f"only {len(dev)} pair(s) are held out, too few to choose the best model by: set data.holdout to {wanted}"
+
+
+def suggested_holdout(pairs: int) -> int:
+    """A twentieth of the pairs, but enough to measure by, and no more than is needed for that."""
+    return max(1, min(500, max(pairs // 20, FEW_DEV_PAIRS), pairs // 5))
+
+
+def _dev_in_train(now: Situation) -> Iterator[str]:
+    dev, shared = now.prepared.dev, now.dev_in_train
+    if dev is None or shared is None or now.recipe.data.dev is None:
+        return
+    if shared.pairs > SHARED * len(dev):
+        yield (
+            f"{shared.pairs:,} of {len(dev):,} pairs of dev are also in train, so the scores will be too good: take "
+            "them out of data.train, or leave out data.dev and set data.holdout"
+        )
+    elif shared.sources > SHARED * len(dev):
+        yield (
+            f"{shared.sources:,} of {len(dev):,} sources of dev are also in train, with other targets: if dev is to "
+            "show how new sources are treated, take them out of data.train, or set data.holdout, which keeps them apart"
+        )
+
+
+def _model_size(now: Situation) -> Iterator[str]:
+    fit, model = fitting_sizes(now.tokens), now.recipe.model
+    could_be_smaller = model.d_model > fit.d_model or model.encoder_layers + model.decoder_layers > 2 * fit.layers
+    if could_be_smaller and now.recipe.start_from is None and now.parameters > PARAMETERS_A_TOKEN * now.tokens:
+        yield (
+            f"the model has {now.parameters:,} parameters for {now.tokens:,} training tokens, which is too large: try "
+            f"model.d_model={fit.d_model} model.d_ff={fit.d_ff} model.num_heads={fit.num_heads} "
+            f"model.encoder_layers={fit.layers} model.decoder_layers={fit.layers}"
+        )
+
+
+def _warm_up(now: Situation) -> Iterator[str]:
+    warmup = now.recipe.schedule.warmup
+    if now.updates is not None and warmup > now.updates:
+        yield (
+            f"the warm-up of {warmup:,} updates is longer than the run of about {now.updates:,.0f}, so the learning "
+            f"rate never reaches its peak: set schedule.warmup to {max(1, round(now.updates / 10)):,}, or raise "
+            "training.stop_after"
+        )
+
+
+def _length(now: Situation) -> Iterator[str]:
+    stop = now.recipe.training.stop_after
+    if now.updates is not None and stop.unit != "updates" and now.updates < FEW_UPDATES:
+        yield (
+            f"the run ends after about {now.updates:,.0f} updates, too few to learn from scratch: raise "
+            f"training.stop_after (to {10 * FEW_UPDATES}u, say), or lower batch.tokens"
+        )
+
+
+def _dev_reach(now: Situation) -> Iterator[str]:
+    if now.prepared.dev is not None:
+        yield from out_of_reach("dev", now.prepared.dev, now.recipe, now.prepared.length_limit)
+
+
+CHECKS: tuple[Callable[[Situation], Iterator[str]], ...] = (
+    _headers,
+    _dev_in_train,
+    _dev_size,
+    _dev_reach,
+    _model_size,
+    _warm_up,
+    _length,
+)

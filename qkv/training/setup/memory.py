@@ -1,0 +1,26 @@
+"""Whether a model can be trained in the memory that is free: known before anything of it is allocated."""
+
+from qkv.core.errors import QkvError
+from qkv.kernels.memory import available_memory
+from qkv.models.size import count_parameters
+from qkv.training.recipe import Recipe
+from qkv.training.setup.prepare import Prepared
+
+GIB = 1 << 30
+NUMBERS = 4
+"""For each parameter: itself, its gradient, and two moments of the optimiser (Muon has one for most)."""
+BYTES = 4
+
+
+def require_memory(recipe: Recipe, prepared: Prepared) -> None:
+    """Refuse a model whose parameters, gradients and optimiser state alone do not fit; batches come on top."""
+    parameters, workers = count_parameters(recipe.model, prepared.tokenizers), recipe.training.workers
+    assert workers != "auto"
+    numbers = NUMBERS + (recipe.training.ema is not None)
+    needed, free = parameters * numbers * BYTES * workers, available_memory()
+    if free is not None and needed > free:
+        raise QkvError(
+            f"the model has {parameters:,} parameters: training it takes {needed / GIB:,.1f} GiB of memory for them, "
+            f"their gradients and the optimiser in {workers} worker(s), and {free / GIB:,.1f} GiB are free; choose a "
+            "smaller model.d_model, model.d_ff or number of layers, or fewer training.workers"
+        )

@@ -1,0 +1,103 @@
+"""From a recipe's files to tokenizers and prepared pairs in the run folder; what is there is used again."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from qkv.core.files import new_folder, verify_folder
+from qkv.data.length_limit import LengthLimit, fit_length_limit
+from qkv.data.parts import Part, data_parts
+from qkv.data.prepare import prepare_data
+from qkv.data.store import PairStore
+from qkv.models.saved.folder import SavedConfig
+from qkv.text import TextConfig, TokenizerPair, fingerprint
+from qkv.training.recipe import Recipe
+from qkv.training.run.folder import RunFolder
+from qkv.training.setup.start import tokenizers_of
+
+Counting = Callable[[str], Callable[[int, int | None], None]]
+"""Given what is being done, a function to call with (done, total or None)."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the loop reads."""
+
+    tokenizers: TokenizerPair
+    train: PairStore
+    dev: PairStore | None
+
+    @property
+    def identity(self) -> str:
+        """What a resumed run must find again: the training pairs and the ids of their tokens."""
+        tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
+        return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
+
+    @cached_property
+    def length_limit(self) -> LengthLimit:
+        """How long the outputs of a model that learns from these pairs may be."""
+        return fit_length_limit(self.train.src_len, self.train.tgt_len)
+
+    def saved_config(self, recipe: Recipe) -> SavedConfig:
+        """What a model that was trained on these pairs is saved with."""
+        return SavedConfig(
+            imports=recipe.imports,
+            model=recipe.model,
+            text=recipe.text,
+            longest_src=int(self.train.src_len.max()),
+            median_src=int(np.median(self.train.src_len)),
+            length_limit=self.length_limit,
+        )
+
+
+def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:
+    """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
+    parts = data_parts(recipe.data, counting("Reading"))
+    tokenizers = _tokenizers(recipe, parts["train"], run, counting)
+    stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
+    return Prepared(tokenizers, stores["train"], stores.get("dev"))
+
+
+def open_prepared(recipe: Recipe, run: RunFolder) -> Prepared:
+    """What `prepare` made before, without looking at the original files; raises CorruptFolder if it is gone."""
+    verify_folder(run.tokenizer)
+    tokenizers = recipe.text.load(run.tokenizer)
+    train = PairStore.open(run.train_data)
+    has_dev = recipe.data.dev is not None or recipe.data.holdout is not None
+    return Prepared(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)
+
+
+def _tokenizers(recipe: Recipe, train: Part, run: RunFolder, counting: Counting) -> TokenizerPair:
+    """Those of the run, or else those that the recipe asks for. Damaged ones were removed when the run was opened."""
+    if run.tokenizer.exists():
+        return recipe.text.load(run.tokenizer)
+    return make_tokenizers(recipe, train, run.tokenizer, counting)
+
+
+def make_tokenizers(recipe: Recipe, train: Part, folder: Path, counting: Counting) -> TokenizerPair:
+    """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
+    if recipe.tokenizers is None and recipe.start_from is not None:
+        save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
+        return recipe.text.load(folder)
+    if recipe.tokenizers is None:
+        counting("Training tokenizers")(0, None)
+        return train_tokenizers(recipe.text, train, folder)
+    verify_folder(recipe.tokenizers)
+    save_tokenizers(recipe.text, recipe.text.load(recipe.tokenizers), folder)
+    return recipe.text.load(folder)
+
+
+def train_tokenizers(text: TextConfig, train: Part, folder: Path) -> TokenizerPair:
+    """Learn the tokenizers from the training pairs and save them."""
+    pair = text.train(lambda: train.texts("src"), lambda: train.texts("tgt"))
+    save_tokenizers(text, pair, folder)
+    return pair
+
+
+def save_tokenizers(text: TextConfig, pair: TokenizerPair, folder: Path) -> None:
+    with new_folder(folder, {"what": "tokenizers"}) as temporary:
+        text.save(pair, temporary)

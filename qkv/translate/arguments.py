@@ -1,0 +1,28 @@
+"""The arguments of a `Translator`, checked as the keys of a recipe are."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qkv.config import Config
+from qkv.engines.choose import EngineName
+from qkv.search.base import AnySearch
+
+
+class TranslatorArguments(Config):
+    """How a model is used."""
+
+    engine: EngineName
+    """What runs the model."""
+    search: AnySearch | None
+    """How an output is found: a config, the word for a kind, or a dict of keys; None: as usual for the model."""
+    workers: Annotated[int, Field(ge=1)] | Literal["auto"]
+    """Processes, or threads of a fast engine."""
+    batch_tokens: int | None = Field(ge=1)
+    """The most source tokens of a batch."""
+    max_src_tokens: int | None = Field(ge=2)
+    """A longer source is split."""
+    split_long: bool
+    """Whether it is; else it is cut."""
+    overlap: bool
+    """Whether each part is read behind the one before it."""

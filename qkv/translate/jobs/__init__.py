@@ -1,0 +1,1 @@
+"""Files of any length: worker processes, resumable jobs, distillation."""

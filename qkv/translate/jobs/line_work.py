@@ -1,0 +1,113 @@
+"""Lines of a file or a stream to lines of output: straight through, or as a job that can be taken up again."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from itertools import chain, islice, starmap
+from pathlib import Path
+from typing import Any
+
+from qkv.core.progress import Reporter
+from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
+from qkv.text.unknown import UnknownCount
+from qkv.translate.jobs.job import open_job
+from qkv.translate.output import Form, LongLines, PassCount
+from qkv.translate.texts import Source, Wishes
+from qkv.translate.translator import CHUNK, Translator
+
+
+@dataclass(frozen=True)
+class LineWork:
+    """What is done with each line."""
+
+    translator: Translator
+    wishes: Wishes
+    form: Form
+    name: str
+    """Of the input, for messages."""
+    reporter: Reporter
+
+    def to_stdout(self, sources: Iterable[Source], path: Path | None) -> None:
+        """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
+        if path is None and sys.stdin.isatty():
+            for number, source in enumerate(sources, start=1):
+                decoder = self.translator.compared(self.wishes, [source])
+                _write_out(self.form(number, decoder([source])[0]).encode())
+            return
+        total = survey(path).lines if path else count_ahead(sys.stdin.buffer)
+        for text, _ in self._pieces(sources, 0, total):
+            _write_out(text)
+
+    def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
+        """A job. `files` are what the sources come from, the lines to translate first."""
+        read = {name: survey(path) for name, path in files.items()}
+        # The first lines decide on the engine, so that a job that goes on has the one that it began with.
+        rest = iter(sources)
+        first = list(islice(rest, CHUNK))
+        self.translator.compared(self.wishes, first)
+        with open_job(output, self.identity(read), restart) as job:
+            if job.finished:
+                self.reporter.say(f"{output}: is complete already")
+            else:
+                if job.lines:
+                    self.reporter.say(f"{output}: going on after line {job.lines:,}")
+                left = islice(chain(first, rest), job.lines, None)
+                for text, lines in self._pieces(left, job.lines, next(iter(read.values())).lines):
+                    job.commit(text, lines)
+            job.finish()
+
+    def _pieces(self, sources: Iterable[Source], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
+        """The output of some lines at a time, and how many lines they were."""
+        counting = self.reporter.counting("Translating")
+        long = LongLines(self.name, self.reporter.say)
+        passes = PassCount()
+        unknown = UnknownCount()
+        done = start
+        counting(done, total)
+        with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
+            for chunk in chunks:
+                long.look(done + 1, chunk)
+                passes.look(chunk)
+                unknown.add(one.unknown for one in chunk)
+                text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
+                yield text.encode(), len(chunk)
+                done += len(chunk)
+                counting(done, total)
+        long.close()
+        if unknown.texts:
+            self.reporter.say(f"{self.name}: {unknown.texts:,} of {done - start:,} lines {unknown.remark}")
+        if self.translator.engines.draft is not None and passes.lines:
+            self.reporter.say(passes.told())
+
+    def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
+        """All that the output depends on, under names that can stand after "another"."""
+        translator, wishes = self.translator, self.wishes
+        decoder = translator.decoder(wishes)
+        return {
+            **{name: file.sha256 for name, file in read.items()},
+            "model": translator.seals,
+            # Which model rescores, "model" says: not by its path, which may be another one tomorrow.
+            "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
+            "limit": [decoder.batch_tokens, asdict(decoder.reading)],
+            "engine": decoder.engine.name,
+            "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
+            "version of qkv": version("qkv"),
+        }
+
+
+def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> Iterator[Source]:
+    """The lines of a file, or of standard input, with the prefixes that belong to them."""
+    texts = read_texts(path, invalid) if path else stream_texts(sys.stdin.buffer, invalid)
+    if prefixes is None:
+        return map(Source, texts)
+    return starmap(Source, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
+
+
+def _write_out(content: bytes) -> None:
+    """To standard output at once; nothing is left that could fail later."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(sys.stdout.fileno(), rest) :]

@@ -1,0 +1,124 @@
+"""Several worker processes with one thread each: a small model uses two cores better so than with two threads."""
+
+import os
+import pickle
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from queue import SimpleQueue
+
+from qkv.core.child import child_command
+from qkv.core.errors import QkvError
+from qkv.translate.jobs.worker import Answer, Setup
+from qkv.translate.texts import Source
+from qkv.translate.translation import Translation
+
+AHEAD = 2
+"""Chunks that are read ahead for each worker, so that none has to wait."""
+HEED = 1.0
+"""Seconds after which a signal is heeded at the latest. One that comes as the main thread begins to wait for an answer,
+or that another thread receives, does not wake it.
+"""
+
+
+def command(descriptor: int) -> list[str]:
+    """What starts a worker that answers through an open file."""
+    return child_command("qkv.translate.jobs.worker", str(descriptor))
+
+
+class Worker:
+    """One process at the other end of two pipes."""
+
+    def __init__(self, setup: Setup) -> None:
+        answers, other_end = os.pipe()
+        try:
+            # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipe closes.
+            self.process = subprocess.Popen(
+                command(other_end),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[other_end],
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        finally:
+            os.close(other_end)
+        self.answers = os.fdopen(answers, "rb")
+        self._send(setup)
+
+    def _send(self, message: object) -> None:
+        assert self.process.stdin
+        # A process that is dead is noticed when its answer does not come.
+        with suppress(BrokenPipeError):
+            pickle.dump(message, self.process.stdin)
+            self.process.stdin.flush()
+
+    def translate(self, chunk: list[Source]) -> list[Translation]:
+        self._send(chunk)
+        try:
+            answer: Answer = pickle.load(self.answers)
+        except EOFError as error:
+            raise QkvError(f"a worker process {self._end()}; start again, or use one worker only") from error
+        if isinstance(answer, QkvError):
+            raise answer
+        return answer
+
+    def _end(self) -> str:
+        code = self.process.wait()
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """After nobody waits for an answer any more."""
+        assert self.process.stdin
+        self.answers.close()
+        # What was still to be sent to a dead process does not matter.
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+def _result(future: Future[list[Translation]]) -> list[Translation]:
+    while not wait([future], HEED).done:
+        pass
+    return future.result()
+
+
+def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
+    """The translations of each chunk, in order. However this ends, no process is left."""
+    team: list[Worker] = []
+    idle: SimpleQueue[Worker] = SimpleQueue()
+
+    def translate(chunk: list[Source]) -> list[Translation]:
+        worker = idle.get()
+        try:
+            return worker.translate(chunk)
+        finally:
+            idle.put(worker)
+
+    waiting: deque[Future[list[Translation]]] = deque()
+    threads = ThreadPoolExecutor(workers)
+    try:
+        for chunk in chunks:
+            # None is started that would have nothing to do.
+            if len(team) < workers:
+                # In a thread that lives until the end, since the worker ends with it; one is free for each worker.
+                team.append(threads.submit(Worker, setup).result())
+                idle.put(team[-1])
+            waiting.append(threads.submit(translate, chunk))
+            if len(waiting) >= AHEAD * workers:
+                yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
+    finally:
+        # A thread that waits for an answer is freed by the death of its worker.
+        for worker in team:
+            worker.kill()
+        threads.shutdown(cancel_futures=True)
+        for worker in team:
+            worker.close()

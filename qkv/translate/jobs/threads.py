@@ -1,0 +1,33 @@
+"""Batches of a stream in several threads of this process, for an engine that computes outside of Python."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from qkv.search.hypothesis import Hypothesis
+from qkv.translate.texts import Prepared, Source, TextDecoder
+from qkv.translate.translation import Translation
+
+Waiting = tuple[Prepared, list[Future[list[list[Hypothesis]]]]]
+
+
+def translate_in_threads(decoder: TextDecoder, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
+    """The translations of each chunk, in order. The batches of the next chunk are ready before one is finished."""
+    waiting: deque[Waiting] = deque()
+
+    def finished() -> list[Translation]:
+        prepared, batches = waiting.popleft()
+        return decoder.finish(prepared, [batch.result() for batch in batches])
+
+    with ThreadPoolExecutor(decoder.engine.parallel) as threads:
+        try:
+            for chunk in chunks:
+                prepared = decoder.prepare(chunk)
+                waiting.append((prepared, [threads.submit(decoder.decode, prepared, own) for own in prepared.batches]))
+                if len(waiting) > 1:
+                    yield finished()
+            while waiting:
+                yield finished()
+        finally:
+            # What has begun is finished, which takes no longer than a batch; the rest is not begun.
+            threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,95 @@
+"""A process that translates chunks for another one: `python -m qkv.translate.jobs.worker DESCRIPTOR`.
+
+It reads pickles from standard input, first a `Setup`, then chunks, and writes the answers to the open file
+DESCRIPTOR. When standard input closes, because the other process has what it wants or is dead, this one ends at once.
+"""
+
+import os
+import pickle
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import torch
+
+from qkv.core.errors import QkvError
+from qkv.engines.model_set import ModelSet
+from qkv.engines.torch_engine import TorchEngine
+from qkv.kernels.memory import keep_freed_memory
+from qkv.search.base import SearchConfig
+from qkv.search.refinement.search import rescorer_for
+from qkv.search.speculative.drafters import DrafterConfig
+from qkv.search.speculative.drafting import Drafting
+from qkv.translate.texts import Reading, TextDecoder, Wishes
+from qkv.translate.translation import Translation
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a worker must know."""
+
+    folders: Sequence[Path]
+    seals: Sequence[str]
+    search: SearchConfig
+    wishes: Wishes
+    batch_tokens: int | None
+    reading: Reading
+    draft: DrafterConfig | None = None
+
+    def open(self) -> TextDecoder:
+        models = ModelSet(self.folders)
+        if models.seals != list(self.seals):
+            raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
+        drafting = None if self.draft is None else Drafting(self.draft, models.loaded[0])
+        rescorer = rescorer_for(self.search, models.loaded[0])
+        engine = TorchEngine([saved.model for saved in models.loaded], drafting, rescorer)
+        return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.reading)
+
+
+Answer = list[Translation] | QkvError
+
+
+def main(descriptor: str) -> None:
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    answers = os.fdopen(int(descriptor), "wb")
+    requests: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    setup: Setup = requests.get()
+    decoder = None
+    while True:
+        chunk = requests.get()
+        answer: Answer
+        try:
+            decoder = decoder or setup.open()
+            answer = decoder(chunk)
+        except QkvError as error:
+            answer = error
+        except Exception as error:
+            if os.environ.get("QKV_DEBUG"):
+                traceback.print_exc()
+            answer = QkvError(f"a worker process failed: {type(error).__name__}: {error}")
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+def _read(requests: "SimpleQueue[Any]") -> None:
+    """In a thread of its own, so that the end is noticed in the middle of a chunk."""
+    try:
+        while True:
+            requests.put(pickle.load(sys.stdin.buffer))
+    except (EOFError, OSError):
+        os._exit(0)
+    except Exception as error:
+        # For example a kind of search that only the other process knows; that process says that this one has ended.
+        print(f"qkv: worker: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

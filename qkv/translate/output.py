@@ -1,0 +1,96 @@
+"""Translations as lines of text, in the forms that `qkv translate` writes."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from qkv.data.aligned import one_line
+from qkv.translate.translation import Translation
+
+Form = Callable[[int, Translation], str]
+"""The number of an input line, from 1 on, and its translation -> the output, each line with its end."""
+
+
+def plain(number: int, translation: Translation) -> str:
+    """The text; always one line."""
+    return one_line(translation.text) + "\n"
+
+
+def with_score(number: int, translation: Translation) -> str:
+    """Score, tab, text."""
+    return f"{translation.score:.6f}\t{one_line(translation.text)}\n"
+
+
+def table(number: int, translation: Translation) -> str:
+    """A line for each of the n-best: line number, rank, score and text, with tabs between them."""
+    each = [translation, *translation.alternatives]
+    return "".join(
+        f"{number}\t{rank}\t{one.score:.6f}\t{one_line(one.text)}\n" for rank, one in enumerate(each, start=1)
+    )
+
+
+def as_json(number: int, translation: Translation) -> str:
+    """One JSON object."""
+    return json.dumps({"line": number, **translation.as_dict()}, ensure_ascii=False) + "\n"
+
+
+class LongLines:
+    """Tells which lines were cut, and which were translated in parts; the first ones of each one by one."""
+
+    SHOWN = 10
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self.name, self.say = name, say
+        self.cut = self.split = 0
+
+    def look(self, first: int, translations: Iterable[Translation]) -> None:
+        for number, translation in enumerate(translations, start=first):
+            if translation.truncated:
+                self.cut += 1
+                self._tell(self.cut, number, _why_cut(translation))
+            if translation.parts > 1:
+                self.split += 1
+                self._tell(self.split, number, _why_split(translation))
+
+    def _tell(self, count: int, number: int, why: str) -> None:
+        if count <= self.SHOWN:
+            self.say(f"{self.name}:{number}: {why}")
+
+    def close(self) -> None:
+        for count, what in ((self.cut, "cut"), (self.split, "translated in parts")):
+            if count > self.SHOWN:
+                self.say(f"{self.name}: {count:,} lines in all were {what}")
+
+
+@dataclass
+class PassCount:
+    """How many passes of the decoder the outputs took, and how many tokens these gave, END counted."""
+
+    lines: int = 0
+    tokens: int = 0
+    passes: int = 0
+
+    def look(self, translations: Iterable[Translation]) -> None:
+        for one in translations:
+            if one.passes:
+                self.lines += 1
+                self.tokens += len(one.token_scores)
+                self.passes += one.passes
+
+    def told(self) -> str:
+        numbers = (self.tokens / self.passes, self.passes / self.lines, self.tokens / self.lines)
+        return "drafts: {:.2f} tokens a pass, {:.2f} passes a line in place of {:.2f}".format(*numbers)
+
+
+def _why_cut(translation: Translation) -> str:
+    if translation.src_cut:
+        read = len(translation.src_tokens) - translation.parts
+        return f"too long: only its first {read:,} tokens were translated (max_src_tokens, or the model's longest)"
+    return f"the output was stopped after {len(translation.tokens):,} tokens; search.max_length sets another limit"
+
+
+def _why_split(translation: Translation) -> str:
+    read = len(translation.src_tokens) - translation.parts
+    where = {"sentence": "ends of sentences", "clause": "clause marks", "word": "spaces"}
+    place = where.get(translation.split_at or "", "any character")
+    return f"too long: its {read:,} tokens were translated in {translation.parts:,} parts, split at {place}"

@@ -1,0 +1,103 @@
+"""What can be set by `key.sub=value` when a model is used."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from qkv.config import Config, with_overrides
+from qkv.config.overrides import apply_overrides
+from qkv.core.errors import UsageError
+from qkv.engines.choose import EngineName
+from qkv.search.base import AnySearch, searches
+from qkv.search.beam import BeamConfig
+from qkv.search.default import usual_settings
+from qkv.search.speculative.drafters import AnyDrafter, drafters
+from qkv.translate.translator import MAX_SRC_TOKENS, Translator
+
+
+class TranslationConfig(Config):
+    """How texts are translated."""
+
+    search: AnySearch = BeamConfig()
+    """How an output is found."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """The most source tokens of a batch, padding included, counted once for each hypothesis; null: what the engine
+    likes."""
+    max_src_tokens: int | None = Field(default=MAX_SRC_TOKENS, ge=2)
+    """A longer source, END included, is split; null: only what the model cannot read."""
+    split_long: bool = True
+    """Split where a sentence ends, else at clause marks, else at spaces; false: cut the rest off."""
+    overlap: bool = False
+    """Read each part of a split source behind the one before it."""
+    draft: AnyDrafter | None = None
+    """What drafts for greedy search, so that it is faster with the same output; null: what the model carries."""
+
+    def translator(
+        self,
+        models: Sequence[Path],
+        engine: EngineName = "auto",
+        workers: int | Literal["auto"] = "auto",
+        draft: str = "auto",
+    ) -> Translator:
+        """With these settings; `draft` says what drafts if they do not."""
+        return Translator(
+            models,
+            engine,
+            self.search,
+            workers,
+            self.batch_tokens,
+            self.max_src_tokens,
+            self.split_long,
+            self.overlap,
+            self.draft or draft,
+        )
+
+
+def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
+    """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
+    usual = {"search": _search_before(overrides, model)}
+    return with_overrides(TranslationConfig, usual, overrides, "command line")
+
+
+def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, Any]:
+    """The settings that the overrides change: those of the model, or the defaults if they name a kind of search.
+
+    With a kind named, the model is not read, so that mistakes in the overrides are found before the model's.
+    """
+    search = apply_overrides({}, overrides).get("search")
+    kind = search.get("kind") if isinstance(search, dict) else search
+    if kind is not None or model is None:
+        return {"kind": kind or "beam"}
+    given = search if isinstance(search, dict) else {}
+    # The same inside: a length penalty whose kind is named has none of the keys of another kind.
+    named = {key for key, value in given.items() if isinstance(value, dict) and "kind" in value}
+    return {key: value for key, value in usual_settings(model).items() if key not in named}
+
+
+def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
+    """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
+    if size is None:
+        return [*overrides]
+    kind = _search_before(overrides, model)["kind"]
+    if kind == "refine":
+        raise UsageError(
+            f"--beam {size}: a model that writes all at once has no such beam; use search.beam={size} for ctc, "
+            f"search.length_beam={size} for nat and mask_predict"
+        )
+    if kind in searches.names() and not issubclass(searches[kind], BeamConfig):
+        raise UsageError(f"--beam {size}: the search kind {kind} has no beam; leave out the one or the other")
+    return [*overrides, f"search.size={size}"]
+
+
+def with_draft(overrides: Sequence[str], draft: str) -> list[str]:
+    """The overrides and what --draft says, a word or a folder: drafts are for greedy search, so that is the default."""
+    if draft in ("auto", "none"):
+        return [*overrides]
+    words = [name for name in drafters.names() if name != "model"]
+    if draft in words:
+        return ["search.kind=greedy", *overrides, f"draft.kind={draft}"]
+    if not (draft and Path(draft).is_dir()):
+        raise UsageError(f"--draft {draft}: is no folder, and none of the words {', '.join(words)}, auto and none")
+    return ["search.kind=greedy", *overrides, "draft.kind=model", f"draft.path={draft}"]

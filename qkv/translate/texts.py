@@ -1,0 +1,247 @@
+"""Texts to token ids, batches to an engine, hypotheses to texts: in order, whatever the batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice
+
+from qkv.core.errors import ArgumentError, QkvError, UsageError
+from qkv.engines.base import DecodeRequest, Engine
+from qkv.engines.length_window import with_windows
+from qkv.search.base import Constraints, SearchConfig, SteppedSearch
+from qkv.search.batching import by_length
+from qkv.search.hypothesis import Hypothesis
+from qkv.text import TokenizerPair
+from qkv.text.given import type_name
+from qkv.text.unknown import unknown_pieces
+from qkv.translate.rule_texts import RuleTexts
+from qkv.translate.splitting import Known, Split, Splitter, joined, parts_behind, without_beginning
+from qkv.translate.translation import Translation
+
+Tick = Callable[[int], None]
+"""Called with the number of texts that are done, after each step; stops the work by raising."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text, and what its output must hold."""
+
+    text: str
+    prefix: str = ""
+    """The output begins with this."""
+    required: tuple[str, ...] = ()
+    """The output has each of these in it."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is wanted of every text."""
+
+    nbest: int = 1
+    alignment: bool = False
+    token_scores: bool = True
+    """Without them some engines are faster."""
+    forbidden: tuple[str, ...] = ()
+    """The output has none of these in it."""
+    prefixes: bool = False
+    """Whether there may be sources with a prefix."""
+    required: bool = False
+    """Whether there may be sources with required words."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.nbest, int) or isinstance(self.nbest, bool):
+            raise ArgumentError(f"nbest: must be a whole number, not {type_name(self.nbest)}")
+        if self.nbest < 1:
+            raise UsageError(f"nbest is {self.nbest}, but a text has at least one output; give 1 or more")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What becomes of long texts."""
+
+    max_src_tokens: int | None = None
+    """The most tokens of a source, END included; None: as many as the engine can read."""
+    split: bool = True
+    """A longer text is split; False: it is cut."""
+    overlap: bool = False
+    """Each part is read together with the one before it."""
+    known: Known | None = None
+    """What the model was trained on, if that is known."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Sources, or parts of long ones, as the engine reads them. An empty text has no ids and is not decoded."""
+
+    ids: list[list[int]]
+    cut: list[bool]
+    constraints: list[Constraints]
+    batches: list[list[int]]
+    """Which parts are decoded together."""
+    splits: list[Split]
+    """The parts of each source, which follow each other."""
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The parts one after another."""
+        return [part for split in self.splits for part in split.parts]
+
+
+class TextDecoder:
+    """Decodes texts with one engine and one search."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: TokenizerPair,
+        search: SearchConfig,
+        wishes: Wishes,
+        batch_tokens: int | None = None,
+        reading: Reading | None = None,
+    ) -> None:
+        self.engine = engine
+        self.tokenizers = tokenizers
+        self.search = search
+        self.wishes = wishes
+        self.batch_tokens = batch_tokens or engine.batch_tokens
+        self.reading = reading or Reading()
+        limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
+        self.longest = min(limits, default=None)
+        # Two parts that overlap are read at once.
+        halved = self.longest and (max(2, self.longest // 2) if self.reading.overlap else self.longest)
+        self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
+        self.rules = RuleTexts(tokenizers.tgt, wishes.forbidden)
+
+    def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
+        prepared = self.prepare(sources)
+        found: list[list[list[Hypothesis]]] = []
+        done = sum(not ids for ids in prepared.ids)
+        for batch in prepared.batches:
+            found.append(self.decode(prepared, batch, partial(tick, done * len(sources) // len(prepared.ids))))
+            done += len(batch)
+            tick(done * len(sources) // len(prepared.ids))
+        return self.finish(prepared, found)
+
+    def prepare(self, sources: Sequence[Source]) -> Prepared:
+        whole = self._encode([item.text for item in sources])
+        splits = [self._split(item, len(ids)) for item, ids in zip(sources, whole, strict=True)]
+        if any(len(split.parts) > 1 for split in splits):
+            whole = self._encode([part for split in splits for part in split.parts])
+        end = self.tokenizers.src.special.eos
+        cut = [self.longest is not None and len(ids) > self.longest for ids in whole]
+        ids = [
+            [*ids[: self.longest - 1], end] if self.longest and is_cut else ids
+            for ids, is_cut in zip(whole, cut, strict=True)
+        ]
+        constraints = [
+            self.rules.constraints(item.text, "" if number else item.prefix, item.required)
+            for item, split in zip(sources, splits, strict=True)
+            for number in range(len(split.parts))
+        ]
+        filled = [number for number, own in enumerate(ids) if own]
+        batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
+        return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches], splits)
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids with END; none for an empty text."""
+        src = self.tokenizers.src
+        return [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch(texts)]
+
+    def _split(self, source: Source, tokens: int) -> Split:
+        if not self.reading.split or self.splitter.fits(tokens):
+            return Split([source.text])
+        split = self.splitter.split(source.text)
+        if source.required and len(split.parts) > 1:
+            raise UsageError(
+                f"a text of {tokens:,} tokens is translated in parts, so it cannot take required words; shorten it, or "
+                "raise max_src_tokens"
+            )
+        if self.search.exact_length is not None and len(split.parts) > 1:
+            raise UsageError(
+                f"a text of {tokens:,} tokens is translated in parts, so it cannot have a given length; use "
+                "search.length_factor, or raise max_src_tokens"
+            )
+        return split
+
+    def decode(
+        self, prepared: Prepared, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
+    ) -> list[list[Hypothesis]]:
+        request = DecodeRequest(
+            self.search,
+            self.wishes.nbest,
+            [prepared.constraints[number] for number in batch],
+            self.wishes.alignment,
+            self.wishes.token_scores,
+            self.tokenizers.tgt.decode,
+            after_step,
+        )
+        with self._enough_memory():
+            sources = [prepared.ids[number] for number in batch]
+            if isinstance(self.search, SteppedSearch) and self.search.wants_length:
+                request = with_windows(self.engine, sources, request, self.search)
+            return self.engine.decode(sources, request)
+
+    @contextmanager
+    def _enough_memory(self) -> Iterator[None]:
+        """An engine that gets no memory says so in its own words; any other error stays what it is."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, MemoryError) or any(word in str(error).lower() for word in ("memory", "alloc")):
+                raise QkvError(
+                    f"the engine {self.engine.name} has not enough memory for a batch of {self.batch_tokens:,} source "
+                    "tokens; lower batch_tokens or max_src_tokens"
+                ) from error
+            raise
+
+    def finish(self, prepared: Prepared, found: Sequence[list[list[Hypothesis]]]) -> list[Translation]:
+        """The translations in the order of the sources; `found` has the hypotheses of each batch."""
+        hypotheses: list[list[Hypothesis]] = [[] for _ in prepared.ids]
+        for batch, lists in zip(prepared.batches, found, strict=True):
+            for number, own in zip(batch, lists, strict=True):
+                hypotheses[number] = own
+        if self.reading.overlap:
+            hypotheses = self._overlapping(prepared, hypotheses)
+        parts = iter([self._translation(prepared, number, own) for number, own in enumerate(hypotheses)])
+        return [joined(list(islice(parts, len(split.parts))), split) for split in prepared.splits]
+
+    def _overlapping(self, prepared: Prepared, alone: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The same, but each part that follows another one is translated again, behind it."""
+        behind = parts_behind(prepared.splits, prepared.ids, alone)
+        again = replace(prepared, ids=self._encode([part.text for part in behind]))
+        constraints = [replace(prepared.constraints[part.number], prefix=part.prefix) for part in behind]
+        lengths = [len(ids) for ids in again.ids]
+        again = replace(again, constraints=constraints, batches=by_length(lengths, self.search.rows, self.batch_tokens))
+        for batch in again.batches:
+            for place, found in zip(batch, self.decode(again, batch), strict=True):
+                part = behind[place]
+                alone[part.number] = [without_beginning(one, part, prepared.ids[part.number]) for one in found]
+        return alone
+
+    def _translation(self, prepared: Prepared, number: int, hypotheses: list[Hypothesis]) -> Translation:
+        tgt = self.tokenizers.tgt
+        src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
+        unknown = self._unknown(prepared, number)
+        if not hypotheses:
+            return Translation("", 0.0, [], [], src_tokens, unknown, alignment=[] if self.wishes.alignment else None)
+        each = [
+            Translation(
+                text=tgt.decode(one.tokens),
+                score=one.score,
+                tokens=tgt.tokens(one.tokens),
+                token_scores=one.token_scores,
+                src_tokens=src_tokens,
+                unknown=unknown,
+                src_cut=prepared.cut[number],
+                out_cut=not one.ended,
+                alignment=one.attention if self.wishes.alignment else None,
+                passes=one.passes,
+            )
+            for one in hypotheses
+        ]
+        return replace(each[0], alternatives=each[1:])
+
+    def _unknown(self, prepared: Prepared, number: int) -> list[str]:
+        src = self.tokenizers.src
+        return unknown_pieces(src, prepared.texts[number]) if src.special.unk in prepared.ids[number] else []

@@ -1,0 +1,312 @@
+"""Texts in, translations out, in order: a list, or a stream of any length."""
+
+import copy
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, Literal, overload
+
+from qkv.config import validate
+from qkv.core.errors import UsageError
+from qkv.core.files import read_manifest
+from qkv.engines.base import DecodeRequest
+from qkv.engines.choose import EngineName, Engines
+from qkv.engines.drafts import choose_draft
+from qkv.engines.fast_engines import FAST
+from qkv.engines.model_set import ModelLike, ModelSet
+from qkv.engines.torch_engine import TorchEngine, evaluating
+from qkv.kernels.threads import bounded_workers, using_threads
+from qkv.models.parallel.base import ParallelModel
+from qkv.models.saved.locate import locate_model
+from qkv.search.base import Constraints, SearchConfig, SteppedSearch
+from qkv.search.batching import in_chunks
+from qkv.search.capacity import require_room
+from qkv.search.default import usual_search
+from qkv.search.refinement.rescoring import Rescorer
+from qkv.search.refinement.search import RefineConfig, rescorer_for
+from qkv.search.scoring import BATCH_TOKENS, PairScore, score_pairs
+from qkv.search.speculative.drafters import DrafterConfig
+from qkv.search.speculative.drafting import DraftLike, require_draft
+from qkv.text import SPECIAL
+from qkv.text.given import checked_texts
+from qkv.translate.arguments import TranslatorArguments
+from qkv.translate.jobs.team import translate_in_team
+from qkv.translate.jobs.threads import translate_in_threads
+from qkv.translate.jobs.worker import Setup
+from qkv.translate.sources import Pair, checked_pairs, is_one_pair, sources_of
+from qkv.translate.splitting import Known
+from qkv.translate.texts import Reading, Source, TextDecoder, Wishes
+from qkv.translate.translation import Translation
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then; it stops the work by raising."""
+CHUNK = 512
+"""Lines of a stream that are sorted and batched together."""
+PATIENCE = 3.0
+"""Seconds of work in one process before it is worth starting others."""
+MAX_SRC_TOKENS = 1024
+
+
+class Translator:
+    """One model, or several with one vocabulary that vote; each the folder of a model or of a run, or in memory.
+
+    `search` is a config such as `BeamConfig(size=10)`, the word for a kind (`"greedy"`) or a dict of keys; None: what
+    is usual for the model.
+    `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
+    processes need folders.
+    A batch holds `batch_tokens` source tokens at most, padding included and counted once for each hypothesis; by
+    default as many as the engine likes. A source longer than `max_src_tokens`, or than the model can read, is split at
+    ends of sentences where it can be (`split_long`; else it is cut), and its translation says so; with `overlap` each
+    part is read behind the one before it.
+    `draft` makes greedy search faster with the same output: a drafter (`DrafterConfig`), the word for one (jacobi,
+    input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike | Sequence[ModelLike],
+        engine: EngineName = "auto",
+        search: SearchConfig | str | Mapping[str, Any] | None = None,
+        workers: int | Literal["auto"] = "auto",
+        batch_tokens: int | None = None,
+        max_src_tokens: int | None = MAX_SRC_TOKENS,
+        split_long: bool = True,
+        overlap: bool = False,
+        draft: DraftLike = "auto",
+    ) -> None:
+        given = validate(
+            TranslatorArguments,
+            {
+                "engine": engine,
+                "search": search,
+                "workers": workers,
+                "batch_tokens": batch_tokens,
+                "max_src_tokens": max_src_tokens,
+                "split_long": split_long,
+                "overlap": overlap,
+            },
+            "Translator",
+        )
+        require_draft(draft)
+        self.models = ModelSet(model)
+        self.workers = bounded_workers(given.workers, "workers")
+        self.engines = Engines(
+            self.models, given.engine, self.workers, given.max_src_tokens, self._drafter, self._rescorer
+        )
+        self._draft = draft
+        if given.engine in FAST:
+            if draft not in ("auto", "none", None):
+                raise UsageError(f"the engine {given.engine} takes no drafts; use the engine torch")
+            self._draft = None
+        self._search = given.search
+        self.batch_tokens = given.batch_tokens
+        self.max_src_tokens = given.max_src_tokens
+        self.split_long, self.overlap = given.split_long, given.overlap
+        self._decoders: dict[Wishes, TextDecoder] = {}
+        self._compared: set[Wishes] = set()
+
+    @cached_property
+    def search(self) -> SearchConfig:
+        """What was asked for, or what is usual for the model; with the model's limits where it sets none."""
+        search = self._search or usual_search(self.models.config)
+        return search.within(self.models.config.length_limit)
+
+    def with_search(self, search: SearchConfig) -> "Translator":
+        """Another one for this search, which shares the models and engines of this one."""
+        other = copy.copy(self)
+        # An engine that was compared for one search may be worse at another.
+        other._search, other._decoders, other._compared = search, {}, set()
+        for known in ("search", "reading"):
+            other.__dict__.pop(known, None)
+        return other
+
+    @property
+    def seals(self) -> list[str]:
+        """What identifies every model that the output depends on."""
+        chooser = self.search.rescore if isinstance(self.search, RefineConfig) else None
+        return self.models.seals + ([] if chooser is None else [read_manifest(locate_model(chooser))["seal"]])
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What becomes of long texts."""
+        if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
+            raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
+        known = Known(self.models.config.longest_src, self.models.config.median_src)
+        return Reading(self.max_src_tokens, self.split_long, self.overlap, known)
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
+        self,
+        texts: str,
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: str | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[str] | None = None,
+        progress: Progress = ...,
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self,
+        texts: Iterable[str],
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Iterable[str] | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[Iterable[str]] | None = None,
+        progress: Progress = ...,
+    ) -> list[Translation]: ...
+
+    def translate(
+        self,
+        texts: Any,
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Any = None,
+        forbidden: Iterable[str] = (),
+        required: Any = None,
+        progress: Progress = lambda done, total: None,
+    ) -> Translation | list[Translation]:
+        """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
+
+        `nbest` asks for so many outputs of a text (`Translation.alternatives`), `alignment` for how much each of their
+        tokens attended to each source token. `prefixes` has the beginning and `required` the words of the output of
+        each text (of one text, its beginning and its words); `forbidden` words are in none. Each of these is one
+        sequence of tokens: the same letters in other pieces are something else.
+        """
+        if isinstance(texts, str):
+            prefixes, required = (None if own is None else [own] for own in (prefixes, required))
+            several = self.translate([texts], nbest, alignment, token_scores, prefixes, forbidden, required, progress)
+            return several[0]
+        sources = list(sources_of(texts, prefixes, required))
+        rules = tuple(checked_texts("forbidden", forbidden))
+        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        decoder = self.compared(wishes, sources[:CHUNK])
+        if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
+            return decoder(sources, lambda done: progress(done, len(sources)))
+        if len(sources) == 1 and len((prepared := decoder.prepare(sources)).batches) == 1:
+            # Starting a thread for the one batch would take as long as a short sentence.
+            return decoder.finish(prepared, [decoder.decode(prepared, prepared.batches[0])])
+        found: list[Translation] = []
+        with closing(self.chunks(sources, wishes)) as chunks:
+            for chunk in chunks:
+                found += chunk
+                progress(len(found), len(sources))
+        return found
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        nbest: int = 1,
+        alignment: bool = False,
+        token_scores: bool = True,
+        prefixes: Iterable[str] | None = None,
+        forbidden: Iterable[str] = (),
+        required: Iterable[Iterable[str]] | None = None,
+    ) -> Generator[Translation]:
+        """The same for any number of lines: some are read ahead, and never many are in memory. Closing it ends all."""
+        rules = tuple(checked_texts("forbidden", forbidden))
+        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        return _one_by_one(self.chunks(sources_of(lines, prefixes, required), wishes))
+
+    def chunks(self, sources: Iterable[Source], wishes: Wishes, start: int = 0) -> Generator[list[Translation]]:
+        """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
+
+        The output of a chunk depends on that chunk alone, however many processes there are: with more than one chunk,
+        each is translated by one thread.
+        """
+        pieces = in_chunks(sources, CHUNK)
+        first = list(islice(pieces, 2))
+        pieces = chain(first, pieces)
+        decoder = self.compared(wishes, first[0]) if first and not start else self.decoder(wishes)
+        if not isinstance(decoder.engine, TorchEngine):
+            yield from translate_in_threads(decoder, pieces)
+            return
+        alone = len(first) < 2 and not start
+        began = time.monotonic()
+        for piece in pieces:
+            if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
+                yield from translate_in_team(self._setup(wishes), self.workers, chain([piece], pieces))
+                return
+            with nullcontext() if alone or not self.models.folders else using_threads(1):
+                found = decoder(piece)
+            yield found
+
+    def decoder(self, wishes: Wishes) -> TextDecoder:
+        """What translates in this process, with the engine that can do what is wished."""
+        if wishes not in self._decoders:
+            require_room(self.search, self.models.config, len(self.models.tokenizers.tgt))
+            engine = self.engines.choose(self._example(wishes))
+            self._decoders[wishes] = TextDecoder(
+                engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.reading
+            )
+        return self._decoders[wishes]
+
+    def compared(self, wishes: Wishes, sources: Sequence[Source]) -> TextDecoder:
+        """The same, once its engine was compared with torch on some of these first sources."""
+        decoder = self.decoder(wishes)
+        if wishes not in self._compared:
+            engine = self.engines.compare(decoder.engine, self._example(wishes), lambda: decoder.prepare(sources).ids)
+            self._compared.add(wishes)
+            if engine is not decoder.engine:
+                self._decoders.clear()
+        return self.decoder(wishes)
+
+    def _example(self, wishes: Wishes) -> DecodeRequest:
+        """A request by which an engine can tell whether it can do what is wished."""
+        some = [SPECIAL.unk]
+        constraints = Constraints(
+            prefix=some if wishes.prefixes or self.overlap else (),
+            forbidden=[some] if wishes.forbidden else (),
+            required=[some] if wishes.required else (),
+        )
+        return DecodeRequest(self.search, wishes.nbest, [constraints], wishes.alignment, wishes.token_scores)
+
+    def _setup(self, wishes: Wishes) -> Setup:
+        folders, seals = self.models.folders, self.models.seals
+        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.reading, self.engines.draft)
+
+    def _drafter(self) -> DrafterConfig | None:
+        return choose_draft(self._draft, self.models, self.search)
+
+    def _rescorer(self) -> Rescorer | None:
+        return rescorer_for(self.search, self.models.loaded[0])
+
+    @overload
+    def score(self, pairs: Pair, first: int = 1, progress: Progress = ...) -> PairScore: ...
+
+    @overload
+    def score(self, pairs: Iterable[Pair], first: int = 1, progress: Progress = ...) -> list[PairScore]: ...
+
+    def score(
+        self, pairs: Any, first: int = 1, progress: Progress = lambda done, total: None
+    ) -> PairScore | list[PairScore]:
+        """log p(target | source) of one pair, a tuple of two texts, or of each pair of a list, in order.
+
+        Messages number the pairs from `first` on.
+        """
+        if is_one_pair(pairs):
+            return self._score([pairs], first, progress)[0]
+        return self._score(checked_pairs(pairs), first, progress)
+
+    def _score(self, pairs: list[Pair], first: int, progress: Progress) -> list[PairScore]:
+        models = [saved.model for saved in self.models.loaded]
+        for model in models:
+            if isinstance(model, ParallelModel):
+                raise UsageError(f"a model of the kind {model.kind} scores no given target; give an autoregressive one")
+        with evaluating(models):
+            return score_pairs(
+                models, self.models.tokenizers, pairs, self.batch_tokens or BATCH_TOKENS, first, progress
+            )
+
+
+def _one_by_one(chunks: Generator[list[Translation]]) -> Generator[Translation]:
+    with closing(chunks):
+        for chunk in chunks:
+            yield from chunk

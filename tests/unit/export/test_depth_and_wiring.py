@@ -1,0 +1,31 @@
+"""No format has another depth or wiring than the paper's: each is refused by name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from qkv.export import ctranslate2, huggingface
+from qkv.models.saved.folder import SavedConfig
+from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
+from tests.support.small import small_text
+
+OTHERS = [
+    *(("stack", kind) for kind in stacks.names() if kind != "layers"),
+    *(("wiring", kind) for kind in wirings.names() if kind != "last"),
+]
+
+
+@pytest.mark.parametrize(("part", "kind"), OTHERS)
+@pytest.mark.parametrize(
+    ("name", "reasons_against"),
+    [("CTranslate2", ctranslate2.reasons_against), ("Hugging Face", huggingface.reasons_against)],
+)
+def test_it_is_refused_by_name(
+    name: str, reasons_against: Callable[[SavedConfig], list[str]], part: str, kind: str
+) -> None:
+    model = ModelConfig.model_validate({part: kind, "residual": "pre"})
+    config = SavedConfig(model=model, text=small_text()[0])
+    assert reasons_against(config) == [f"{name} has no form of model.{part}.kind {kind}"]
+    assert reasons_against(config.model_copy(update={"model": ModelConfig(residual="pre")})) == []
