@@ -14,6 +14,7 @@ from qkv.data.length_limit import LengthLimit
 from qkv.kernels.memory import available_memory
 from qkv.models.saved.header import read_header, require_memory
 from qkv.models.saved.locate import locate_model
+from qkv.models.saved.storage import STORAGES, to_storage, weight_names
 from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import ModelConfig
@@ -55,12 +56,19 @@ class SavedModel:
     config: SavedConfig
 
 
-def save_model(folder: Path | str, saved: SavedModel, about: dict[str, Any] | None = None) -> None:
-    """Write the folder, replacing an older one only when the new one is complete."""
+def save_model(
+    folder: Path | str, saved: SavedModel, about: dict[str, Any] | None = None, storage: str = "float32"
+) -> None:
+    """Write the folder, replacing an older one only when the new one is complete.
+
+    With `storage` float16 or int8 the file is a half or a quarter as large; the model is loaded as float32 again.
+    """
+    if storage not in STORAGES:
+        raise ArgumentError(f"storage: must be {', '.join(STORAGES[:-1])} or {STORAGES[-1]}, not {storage!r}")
     if not (isinstance(folder, Path | str) and isinstance(saved, SavedModel)):
         raise ArgumentError("save_model takes a folder (str or Path), then a SavedModel, as load_model gives it")
     with new_folder(Path(folder), {"what": "model", **(about or {})}) as temporary:
-        write_tensors(temporary / WEIGHTS, named_weights(saved.model))
+        write_tensors(temporary / WEIGHTS, to_storage(named_weights(saved.model), storage))
         (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")
         (temporary / TOKENIZER).mkdir()
         saved.config.text.save(saved.tokenizers, temporary / TOKENIZER)
@@ -87,7 +95,8 @@ def load_model(folder: Path | str) -> SavedModel:
 
 def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
     """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
-    shapes = {name: entry["shape"] for name, entry in read_header(weights).items()}
+    header = read_header(weights)
+    shapes = {name: header[name]["shape"] for name in weight_names(header)}
     if config.own_layers > len(shapes):
         raise CorruptFolder(
             f"{weights}: has {len(shapes):,} tensors, too few for the {config.own_layers:,} layers of its config; the "

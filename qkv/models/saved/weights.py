@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from qkv.core.errors import CorruptFolder, QkvError
+from qkv.models.saved.storage import SCALE, from_storage
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 """What a weight may be stored as."""
@@ -34,13 +35,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file that holds weights: numbers with a fraction, so that no other kind is taken for weights."""
+    """The weights in a file, whichever way they are stored; tensors that are no weights are refused."""
     tensors = read_tensors(path)
     for name, tensor in tensors.items():
-        if tensor.dtype not in KINDS:
+        scale = tensors.get(name + SCALE)
+        if scale is not None and (tensor.dtype != torch.int8 or scale.shape != tensor.shape[:1]):
+            raise CorruptFolder(f"{path}: the scales of {name} do not fit it; use another copy")
+        if scale is None and tensor.dtype not in KINDS:
             kind, kinds = str(tensor.dtype).removeprefix("torch."), ", ".join(map(str, KINDS)).replace("torch.", "")
             raise CorruptFolder(f"{path}: {name} holds {kind}, which are no weights; store them as one of {kinds}")
-    return tensors
+    return from_storage(tensors)
 
 
 def tensor_names(path: Path) -> list[str]:
