@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.functional.masks import causal
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.lsh import LshAttention
 from qkv.layers.feed_forward import FeedForward
 from qkv.layers.positions.learned import Learned
@@ -49,7 +49,7 @@ class Copier(nn.Module):
         pos = torch.arange(ids.shape[1])
         first, second, last = self.norms
         x = self.positions.embed(self.tokens(ids), pos)
-        x = x + self.attention(first(x), View(pos, pos, causal))
+        x = x + self.attention(first(x), AttentionContext(pos, pos, causal))
         x = x + self.feed_forward(second(x))
         return self.head(last(x))
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.layers.attention import AttentionConfig, FullConfig, LongformerConfig, LshConfig, TruncatedConfig
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 
 Layer = Callable[[Tensor], Tensor]
 
@@ -33,7 +33,7 @@ def ours(config: AttentionConfig, sizes: Sizes, dropout: float = 0.0) -> Layer:
 
     def layer(x: Tensor) -> Tensor:
         pos = torch.arange(x.shape[1])
-        return built(x, View(pos, pos))
+        return built(x, AttentionContext(pos, pos))
 
     return layer
 

@@ -64,8 +64,8 @@ class Layers:
 
     def _attend(self, query: Value, key_value: list[Value], attention: MultiHeadAttention, lengths: Value) -> Value:
         inputs = [query, *key_value, "", lengths]
-        context = self.graph.op("MultiHeadAttention", *inputs, domain=FUSED, num_heads=attention.num_heads)
-        return self.graph.linear(context, attention.output)
+        output = self.graph.op("MultiHeadAttention", *inputs, domain=FUSED, num_heads=attention.num_heads)
+        return self.graph.linear(output, attention.output)
 
     def _feed_forward(self, x: Value, feed_forward: nn.Module) -> Value:
         graph = self.graph

@@ -76,7 +76,7 @@ class DecoderPass(Layers):
         def attend(h: Tensor) -> Tensor:
             if number >= self.watched:
                 self.seen.append(self._mean_of_heads(layer.cross_attention, h, source))
-            return layer.cross_attention.attend(h, source, self.padding)
+            return layer.cross_attention.cross_attend(h, source, self.padding)
 
         return [
             (layer.attention_residual, lambda h: layer.attention.extend(h, past, self.block)),

@@ -16,7 +16,7 @@ from qkv.inference.layers import (
 )
 from qkv.inference.layout import lay_by_columns
 from qkv.layers.attention.base import Block
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
 
@@ -32,10 +32,10 @@ class FusedEncoder:
         if by_columns:
             lay_by_columns(*(layer.attention for layer in made.values()))
 
-    def __call__(self, x: Tensor, view: View) -> Tensor:
+    def __call__(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Embedded source [B, S, D] to memory [B, S, W]."""
-        layers = EncoderPass(self.layers, Block(view, x.shape[1], padding_mask(view.keep, x)))
-        memory = self.encoder.wiring.read(self.encoder, self.encoder.depth.flat(x), layers, view)
+        layers = EncoderPass(self.layers, Block(context, x.shape[1], padding_mask(context.keep, x)))
+        memory = self.encoder.wiring.read(self.encoder, self.encoder.depth.flat(x), layers, context)
         return memory.view(*x.shape[:2], -1)
 
 
@@ -51,15 +51,15 @@ class FusedDecoder:
             attentions = [part for layer in made.values() for part in (layer.attention, layer.cross_attention)]
             lay_by_columns(*attentions, self.sources)
 
-    def whole(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
+    def whole(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
         """All positions [B, T, D] at once, as `Decoder.forward`."""
-        padding = padding_mask(self.wiring.look(cross_view).keep, x)
+        padding = padding_mask(self.wiring.look(cross_context).keep, x)
         sources = SourceKeys(self.sources(self.wiring.memories(memory)), padding)
-        mask = None if view.mask is None else additive(view.mask, x)
+        mask = None if context.mask is None else additive(context.mask, x)
         no_past: Sequence[None] = [None] * len(self.layers)
-        layers = DecoderPass(self.layers, Block(view, x.shape[1], mask), no_past, sources.layers, padding)
+        layers = DecoderPass(self.layers, Block(context, x.shape[1], mask), no_past, sources.layers, padding)
         return self.run(x, layers)
 
     def run(self, x: Tensor, layers: DecoderPass) -> Tensor:
         """[R, W, D] through the layers and what follows them."""
-        return self.decoder.run(self.depth.flat(x), layers, layers.block.view).view(x.shape)
+        return self.decoder.run(self.depth.flat(x), layers, layers.block.context).view(x.shape)

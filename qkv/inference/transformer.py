@@ -13,7 +13,7 @@ from qkv.inference.layers import DecoderPass, Watch, additive, padding_mask
 from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.base import Block
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.model import Seq2Seq
 
 MOST_KEPT = 1024
@@ -43,8 +43,8 @@ class TransformerInference:
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory [B, S, W]."""
         pos = self._positions(src.shape[1], src.device)
-        view = View(pos, pos, keep=src_keep, tokens=src)
-        return self.encoder(self.src_embed(src, pos), view)
+        context = AttentionContext(pos, pos, keep=src_keep, tokens=src)
+        return self.encoder(self.src_embed(src, pos), context)
 
     def start(self, memory: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
         """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
@@ -67,7 +67,7 @@ class TransformerInference:
         if watch is not None:
             watched = 0 if decoder.depth.ends_early else len(decoder.layers) - 1
         layers = DecoderPass(decoder.layers, block, past, sources.layers, sources.padding, watched)
-        decoded = decoder.run(self.tgt_embed(tokens, block.view.q_pos), layers)
+        decoded = decoder.run(self.tgt_embed(tokens, block.context.q_pos), layers)
         if watch is not None:
             watch(decoder.wiring.fold(layers.attended()))
         return decoded, state.after(cache, width)
@@ -75,15 +75,15 @@ class TransformerInference:
     def _block(self, state: DecoderState, width: int, end: int, like: Tensor) -> Block:
         pos = self._positions(end, like.device)
         if state.level and width == 1:
-            return Block(View(pos[-1:], pos), 1)
+            return Block(AttentionContext(pos[-1:], pos), 1)
         if state.level:
-            return Block(View(pos[end - width :], pos, causal), width, self._causal_mask(end, width, like))
+            return Block(AttentionContext(pos[end - width :], pos, causal), width, self._causal_mask(end, width, like))
         index = torch.tensor(state.lengths, device=like.device)[:, None] + pos[:width]
         mask = additive(pos <= index[..., None], like)[:, None]
         # A short row is filled up to the width of the others, perhaps beyond the last position that the model knows:
         # what it writes there is never attended to.
         q_pos = index if self.tgt_limit is None else index.clamp_max(self.tgt_limit - 1)
-        return Block(View(q_pos, pos, causal), width, mask, index)
+        return Block(AttentionContext(q_pos, pos, causal), width, mask, index)
 
     def _positions(self, count: int, device: torch.device) -> Tensor:
         if len(self._range) < count or self._range.device != device:

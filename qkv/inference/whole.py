@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from qkv.inference.layout import by_columns, copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
@@ -34,8 +34,8 @@ class WholeEncoder(Encoder):
         super().__init__(layers, encoder.num_layers, encoder.final, encoder.depth, encoder.wiring)
         self.fast = FusedEncoder(encoder, by_columns=True)
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
-        return self.fast(x, view)
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        return self.fast(x, context)
 
 
 class WholeDecoder(Decoder):
@@ -46,5 +46,5 @@ class WholeDecoder(Decoder):
         super().__init__(layers, decoder.num_layers, decoder.final, decoder.depth, decoder.wiring)
         self.fast = FusedDecoder(decoder, by_columns=True)
 
-    def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
-        return self.fast.whole(x, view, memory, cross_view)
+    def forward(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
+        return self.fast.whole(x, context, memory, cross_context)

@@ -36,8 +36,8 @@ def attention(
         if torch.is_autocast_enabled("cpu"):
             low = torch.get_autocast_dtype("cpu")
             q, k, v = q.to(low), k.to(low), v.to(low)
-        context: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
-        return context
+        output: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
+        return output
     allowed = mask
     if q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
         k, v, allowed, bias = _fill_up(k, v, mask, bias)
@@ -74,9 +74,9 @@ class _DropoutAttention(torch.autograd.Function):
         if mask is not None and not (sees_a_key := mask.any(dim=-1, keepdim=True)).all():
             weights.mul_(sees_a_key)
         dropped = dropout_mask(weights, rate)
-        context = torch.bmm(_apply(weights, dropped, v.dtype), v)
+        output = torch.bmm(_apply(weights, dropped, v.dtype), v)
         ctx.save_for_backward(q, k, v, weights, dropped)
-        return context.view(batch, heads, queries, -1)
+        return output.view(batch, heads, queries, -1)
 
     @staticmethod
     @once_differentiable

@@ -150,8 +150,8 @@ def lsh_attention(
     order = sort_by_bucket(buckets, min(chunk, q.shape[2]), same_bucket, keep)
     rows = [F.pad(x, (0, 0, 0, order.length - x.shape[2])).flatten(0, 2) for x in (q, k, v)]
     seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
-    context: Tensor = _LshAttention.apply(*rows, order, is_causal, dropout, seed)
-    return context.view(*q.shape[:2], order.length, -1)[:, :, : q.shape[2]]
+    output: Tensor = _LshAttention.apply(*rows, order, is_causal, dropout, seed)
+    return output.view(*q.shape[:2], order.length, -1)[:, :, : q.shape[2]]
 
 
 class _LshAttention(torch.autograd.Function):
@@ -162,28 +162,28 @@ class _LshAttention(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, order: Order, is_causal: bool, rate: float, seed: int
     ) -> Tensor:
         wide = torch.promote_types(q.dtype, torch.float32)
-        context = torch.zeros_like(v, dtype=wide)
-        total = context.new_full(v.shape[:1], -torch.inf)
-        contexts, z = (torch.empty_like(x).unflatten(0, (-1, order.chunk)) for x in (context, total))
+        output = torch.zeros_like(v, dtype=wide)
+        total = output.new_full(v.shape[:1], -torch.inf)
+        outputs, z = (torch.empty_like(x).unflatten(0, (-1, order.chunk)) for x in (output, total))
         for number in range(len(order.places)):
             for block in _blocks(q, k, v, order, number, is_causal, (rate, seed)):
                 weights, z[block.at] = block.weights()
-                contexts[block.at] = torch.bmm(_times(weights, block.dropout(weights)).to(v.dtype), block.v)
-            context, total = _combine(context, total, order.back(contexts, number), order.back(z, number))
+                outputs[block.at] = torch.bmm(_times(weights, block.dropout(weights)).to(v.dtype), block.v)
+            output, total = _combine(output, total, order.back(outputs, number), order.back(z, number))
         lost = total < HIDDEN / 2
-        context = context.masked_fill_(lost.unsqueeze(-1), 0).to(v.dtype)
-        ctx.save_for_backward(q, k, v, context, total.masked_fill_(lost, 0), *order[:4])
+        output = output.masked_fill_(lost.unsqueeze(-1), 0).to(v.dtype)
+        ctx.save_for_backward(q, k, v, output, total.masked_fill_(lost, 0), *order[:4])
         ctx.sizes, ctx.options = order[4:], (is_causal, (rate, seed))
-        return context
+        return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, context, total, *indices = ctx.saved_tensors
+        q, k, v, output, total, *indices = ctx.saved_tensors
         order = Order(*indices, *ctx.sizes)
         wide, scale = total.dtype, 1 / math.sqrt(q.shape[-1])
         # Σ_j A_ij ∂L/∂A_ij, the part of the softmax's derivative that all keys of a query share.
-        shared = (upstream.to(wide) * context).sum(dim=-1)
+        shared = (upstream.to(wide) * output).sum(dim=-1)
         d_q, d_k, d_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
         groups, keys = order.key_places(0).shape
         q_part = d_q.new_empty(groups, order.chunk, q.shape[-1])
@@ -205,11 +205,11 @@ class _LshAttention(torch.autograd.Function):
         return d_q.to(q.dtype), d_k.to(k.dtype), d_v.to(v.dtype), None, None, None, None
 
 
-def _combine(context: Tensor, total: Tensor, new: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+def _combine(output: Tensor, total: Tensor, new: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """o = Σ_r exp(z_r - logsumexp_r z_r) o_r, one round more."""
     both = torch.logaddexp(total, z)
     old_share, new_share = torch.exp(total - both).unsqueeze(-1), torch.exp(z - both).unsqueeze(-1)
-    return context.mul_(old_share).addcmul_(new, new_share), both
+    return output.mul_(old_share).addcmul_(new, new_share), both
 
 
 def _times(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -123,8 +123,8 @@ def window_attention(
     tensors = [q, k, v, extra.keys, extra.values]
     if torch.is_autocast_enabled(q.device.type):
         tensors = [x.to(torch.get_autocast_dtype(q.device.type)) for x in tensors]
-    context: Tensor = _WindowAttention.apply(*tensors, reach.left, reach.right, keep, extra.keep)
-    return context
+    output: Tensor = _WindowAttention.apply(*tensors, reach.left, reach.right, keep, extra.keep)
+    return output
 
 
 def _nowhere(k: Tensor, v: Tensor) -> Everywhere:
@@ -144,8 +144,8 @@ def _dilated(
     if everywhere is not None:
         everywhere = Everywhere(*(part.repeat_interleave(step, 0) for part in everywhere))
     q, k, v = (by_class(x, step, 2) for x in (q, k, v))
-    context = window_attention(q, k, v, reach._replace(dilation=1), by_class(keep, step, 1), everywhere)
-    return by_position(context, step, length)
+    output = window_attention(q, k, v, reach._replace(dilation=1), by_class(keep, step, 1), everywhere)
+    return by_position(output, step, length)
 
 
 def by_class(x: Tensor, step: int, axis: int) -> Tensor:
@@ -183,12 +183,12 @@ class _WindowAttention(torch.autograd.Function):
         ctx.pattern = pattern = Pattern(q, left, right, keep, extra_keep)
         q, k, v, extra_keys, extra_values = (_flat(x) for x in (q, k, v, extra_keys, extra_values))
         ctx.save_for_backward(q, k, v, extra_keys, extra_values)
-        context = q.new_empty(*q.shape[:2], v.shape[2])
+        output = q.new_empty(*q.shape[:2], v.shape[2])
         for block in pattern.blocks():
             weights = pattern.weights(block, q[:, block.queries], _with(extra_keys, k[:, block.keys]))
-            context[:, block.queries] = torch.bmm(weights.to(v.dtype), _with(extra_values, v[:, block.keys]))
-        context = context.view(pattern.batch, pattern.heads, pattern.length, -1)
-        return context if pattern.sees is None else context.mul_(pattern.sees)
+            output[:, block.queries] = torch.bmm(weights.to(v.dtype), _with(extra_values, v[:, block.keys]))
+        output = output.view(pattern.batch, pattern.heads, pattern.length, -1)
+        return output if pattern.sees is None else output.mul_(pattern.sees)
 
     @staticmethod
     @once_differentiable

@@ -15,7 +15,7 @@ from qkv.layers.attention import (
     LshConfig,
     TruncatedConfig,
 )
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.model import Seq2Seq
 from qkv.visual.panels import draw_panels, squares
 from qkv.visual.svg import SAMPLE_HEIGHT, Entry
@@ -49,7 +49,7 @@ def pattern(attention: Attention, length: int = LENGTH, predicate: Predicate | N
     x = torch.randn(1, length, attention.query.in_features, generator=generator, requires_grad=True)
     # In float64, weights that are merely small do not vanish.
     attention = attention.double().eval()
-    output = attention(x.double(), View(pos, pos, predicate, tokens=tokens))[0].sum(-1)
+    output = attention(x.double(), AttentionContext(pos, pos, predicate, tokens=tokens))[0].sum(-1)
     rows = [torch.autograd.grad(output[q], x, retain_graph=True)[0][0].abs().amax(-1) > 0 for q in range(length)]
     return torch.stack(rows)
 

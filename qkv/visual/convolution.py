@@ -65,8 +65,8 @@ class QuadraticAttention(nn.Module):
         padded = self.frame.pad(x)
         sizes = tuple(padded.shape[2:])
         values = torch.einsum("bik,hie->bhke", padded.flatten(2), self.value)
-        context = self.weights(sizes).to(values.dtype) @ values
-        out = torch.einsum("bhqe,heo->boq", context, self.output) + self.bias[:, None]
+        output = self.weights(sizes).to(values.dtype) @ values
+        out = torch.einsum("bhqe,heo->boq", output, self.output) + self.bias[:, None]
         return out.unflatten(-1, [len(points) for points in self.frame.queries(sizes)])
 
     def weights(self, sizes: tuple[int, ...]) -> Tensor:

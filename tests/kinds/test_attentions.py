@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.functional.masks import Predicate, causal
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, attentions
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import positions
 from qkv.models.transformer.config import ModelConfig
 from qkv.models.transformer.model import Seq2Seq
@@ -28,8 +28,8 @@ def test_every_kind_is_swept() -> None:
 def build(setting: Setting, scheme: str = "none", looks_back: bool = False, dropout: float = 0.0) -> Attention:
     config = ModelConfig(d_model=WIDTH, num_heads=HEADS, encoder_layers=2, encoder_attention=setting, positions=scheme)
     torch.manual_seed(0)
-    told = config.positions.build(WIDTH, HEADS, looks_back).for_layer()
-    module = config.encoder_attention.build(WIDTH, HEADS, dropout, told, DEPTH).double()
+    position_ids = config.positions.build(WIDTH, HEADS, looks_back).for_layer()
+    module = config.encoder_attention.build(WIDTH, HEADS, dropout, position_ids, DEPTH).double()
     stir(module)
     return module.eval()
 
@@ -38,8 +38,8 @@ def ragged(lengths: list[int]) -> Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
-def same_with_gradients(module: Attention, x: Tensor, view: View) -> None:
-    found, wanted = module(x, view), definition(module, x, view)
+def same_with_gradients(module: Attention, x: Tensor, context: AttentionContext) -> None:
+    found, wanted = module(x, context), definition(module, x, context)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
     upstream = torch.randn_like(found)
     leaves = [x, *module.parameters()]
@@ -55,7 +55,7 @@ def same_with_gradients(module: Attention, x: Tensor, view: View) -> None:
 def test_equals_its_definition(setting: Setting, predicate: Predicate | None) -> None:
     module, pos = build(setting), torch.arange(21)
     x = torch.randn(2, 21, WIDTH, dtype=torch.float64, requires_grad=True)
-    same_with_gradients(module, x, View(pos, pos, predicate, ragged([21, 9])))
+    same_with_gradients(module, x, AttentionContext(pos, pos, predicate, ragged([21, 9])))
 
 
 @pytest.mark.parametrize("scheme", positions.names())
@@ -64,9 +64,9 @@ def test_windows_go_with_every_scheme_of_positions(setting: Setting, scheme: str
     """Also with positions that are drawn anew for each sentence, and with ragged numbers of global tokens."""
     module, pos = build(setting, scheme), torch.arange(21)
     drawn = torch.stack([torch.randperm(60)[:21].sort().values for _ in range(2)])
-    for told in (None, drawn):
+    for position_ids in (None, drawn):
         x = torch.randn(2, 21, WIDTH, dtype=torch.float64, requires_grad=True)
-        same_with_gradients(module, x, View(pos, pos, None, ragged([21, 5]), drawn=told))
+        same_with_gradients(module, x, AttentionContext(pos, pos, None, ragged([21, 5]), drawn=position_ids))
 
 
 @pytest.mark.parametrize("setting", GLOBAL, ids=str)
@@ -89,15 +89,15 @@ def test_a_wide_window_is_full_attention(setting: Setting) -> None:
         module.load_state_dict(full.state_dict(), strict=False)
         assert isinstance(module, LongformerAttention)
         module.reset_global()
-    wanted = full.double()(x, View(pos, pos))
+    wanted = full.double()(x, AttentionContext(pos, pos))
     for module in (wide, everywhere):
-        torch.testing.assert_close(module.double()(x, View(pos, pos)), wanted, rtol=0, atol=1e-10)
-    assert not torch.allclose(narrow.double()(x, View(pos, pos)), wanted, rtol=0, atol=1e-3)
+        torch.testing.assert_close(module.double()(x, AttentionContext(pos, pos)), wanted, rtol=0, atol=1e-10)
+    assert not torch.allclose(narrow.double()(x, AttentionContext(pos, pos)), wanted, rtol=0, atol=1e-3)
 
 
 def test_without_global_tokens_their_projections_learn_nothing() -> None:
     module, pos = build(GLOBAL[0]), torch.arange(5) + 3
-    module(torch.randn(2, 5, WIDTH, dtype=torch.float64), View(pos, pos)).sum().backward()
+    module(torch.randn(2, 5, WIDTH, dtype=torch.float64), AttentionContext(pos, pos)).sum().backward()
     for name, parameter in module.named_parameters():
         assert (parameter.grad is None) == ("_global" in name), name
 
@@ -107,8 +107,8 @@ def test_dropout_is_on_the_weights_and_only_in_training(setting: Setting) -> Non
     module, pos = build(setting, dropout=0.5), torch.arange(9)
     x = torch.randn(1, 9, WIDTH, dtype=torch.float64).expand(3000, 9, WIDTH)
     with torch.no_grad():
-        plain = module(x[:1], View(pos, pos))
-        noisy = module.train()(x, View(pos, pos))
+        plain = module(x[:1], AttentionContext(pos, pos))
+        noisy = module.train()(x, AttentionContext(pos, pos))
     assert not torch.equal(noisy[0], noisy[1])
     torch.testing.assert_close(noisy.mean(0), plain[0], rtol=0, atol=0.1)
 

@@ -13,7 +13,7 @@ from qkv.functional.masks import causal
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, LshAttention
 from qkv.layers.attention.base import share_heads
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import capture_attention
 from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
@@ -28,47 +28,47 @@ NAMES = [f"{side}.layers.{layer}.attention" for side in ("encoder", "decoder") f
 CROSS_NAMES = [f"decoder.layers.{layer}.cross_attention" for layer in (0, 1)]
 
 
-def read_with(module: Attention, x: Tensor, weights: Tensor, view: View) -> Tensor:
+def read_with(module: Attention, x: Tensor, weights: Tensor, context: AttentionContext) -> Tensor:
     """What attention with these weights gives."""
     if isinstance(module, LshAttention):
         values = split_heads(module.value(x), module.num_heads)
     else:
-        values = share_heads(module.heads(x, view)[2], module.num_heads)
+        values = share_heads(module.heads(x, context)[2], module.num_heads)
     if isinstance(module, LongformerAttention):
         own = split_heads(module.value_global(x), module.num_heads)
-        chosen = module.is_global(view, len(x))[:, None, :, None]
-        context = (weights @ own).where(chosen, weights @ values)
+        chosen = module.is_global(context, len(x))[:, None, :, None]
+        output = (weights @ own).where(chosen, weights @ values)
     else:
-        context = weights @ values
-    mixed = module.positions.mix(weights, view.q_told, view.k_told)
-    return module.output(merge_heads(context if mixed is None else context + mixed))
+        output = weights @ values
+    mixed = module.positions.value_term(weights, context.q_position_ids, context.k_position_ids)
+    return module.output(merge_heads(output if mixed is None else output + mixed))
 
 
 @pytest.mark.parametrize("setting", ENCODER, ids=str)
 def test_weights_are_those_that_the_output_was_computed_with(setting: Setting) -> None:
     module, pos = build(setting), torch.arange(11)
     x, keep = torch.randn(2, 11, 16, dtype=torch.float64), ragged([11, 6])
-    view = View(pos, pos, None, keep)
-    plain = module(x, view)
+    context = AttentionContext(pos, pos, None, keep)
+    plain = module(x, context)
     with capture_attention(module) as record:
-        assert torch.equal(module(x, view), plain)
+        assert torch.equal(module(x, context), plain)
     (weights,) = record.passes[""]
     assert weights.shape == (2, 4, 11, 11)
     torch.testing.assert_close(weights.sum(-1)[keep[:, None].expand(-1, 4, -1)], torch.ones(4 * 17).double())
     assert not weights[1, :, :, 6:].any()
-    torch.testing.assert_close(read_with(module, x, weights, view)[keep], plain[keep], atol=1e-6, rtol=0)
+    torch.testing.assert_close(read_with(module, x, weights, context)[keep], plain[keep], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("scheme", positions.names())
 @pytest.mark.parametrize("setting", CAUSAL, ids=str)
 def test_weights_know_positions_and_the_causal_mask(setting: Setting, scheme: str) -> None:
     module, pos = build(setting, scheme, looks_back=True), torch.arange(9)
-    x, view = torch.randn(1, 9, 16, dtype=torch.float64), View(pos, pos, causal)
+    x, context = torch.randn(1, 9, 16, dtype=torch.float64), AttentionContext(pos, pos, causal)
     with capture_attention(module) as record:
-        found = module(x, view)
+        found = module(x, context)
     (weights,) = record.passes[""]
     assert not weights.triu(1).any()
-    torch.testing.assert_close(read_with(module, x, weights, view), found, atol=1e-6, rtol=0)
+    torch.testing.assert_close(read_with(module, x, weights, context), found, atol=1e-6, rtol=0)
 
 
 PARTS: list[dict[str, Any]] = [

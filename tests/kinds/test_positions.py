@@ -9,7 +9,7 @@ from qkv.functional.attention import masked_softmax, merge_heads, scaled_dot_sco
 from qkv.functional.masks import causal
 from qkv.kernels.window import Reach
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.truncated import TruncatedAttention
 from qkv.layers.positions import Positions, positions
 from qkv.layers.positions.shaw import Shaw
@@ -35,10 +35,10 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def read(scheme: Positions, layer: MultiHeadAttention, x: Tensor, view: View) -> Tensor:
+def read(scheme: Positions, layer: MultiHeadAttention, x: Tensor, context: AttentionContext) -> Tensor:
     """One layer on embedded tokens: every place where a scheme acts."""
     with torch.no_grad():
-        return layer(scheme.embed(x, view.q_told), view)
+        return layer(scheme.embed(x, context.q_position_ids), context)
 
 
 @every_scheme
@@ -48,7 +48,7 @@ def test_what_sees_distances_does_not_see_an_offset(kind: str, is_causal: bool) 
     layer, x = layer_of(scheme), torch.randn(2, LENGTH, WIDTH).double()
     near, far = torch.arange(LENGTH), 1000 + torch.arange(LENGTH)
     predicate = causal if is_causal else None
-    one, other = (read(scheme, layer, x, View(pos, pos, predicate)) for pos in (near, far))
+    one, other = (read(scheme, layer, x, AttentionContext(pos, pos, predicate)) for pos in (near, far))
     same = torch.allclose(one, other, rtol=0, atol=1e-9)
     assert same == (positions[kind].sees != "places")
 
@@ -61,7 +61,7 @@ def test_only_no_positions_let_the_source_be_permuted(kind: str) -> None:
     pos = torch.arange(LENGTH)
 
     def equivariant() -> bool:
-        straight, permuted = (read(scheme, layer, y, View(pos, pos)) for y in (x, x[:, order]))
+        straight, permuted = (read(scheme, layer, y, AttentionContext(pos, pos)) for y in (x, x[:, order]))
         return torch.allclose(straight[:, order], permuted, rtol=0, atol=1e-9)
 
     assert equivariant() == (kind == "none")
@@ -79,24 +79,24 @@ def test_drawn_positions_of_a_row_are_those_positions(kind: str) -> None:
     layer, x = layer_of(scheme), torch.randn(3, LENGTH, WIDTH).double()
     drawn = torch.stack([torch.randperm(60)[:LENGTH].sort().values for _ in range(3)])
     true = torch.arange(LENGTH)
-    together = read(scheme, layer, x, View(true, true, causal, drawn=drawn))
+    together = read(scheme, layer, x, AttentionContext(true, true, causal, drawn=drawn))
     for row in range(3):
-        alone = read(scheme, layer, x[row : row + 1], View(drawn[row], drawn[row], causal))
+        alone = read(scheme, layer, x[row : row + 1], AttentionContext(drawn[row], drawn[row], causal))
         torch.testing.assert_close(together[row : row + 1], alone, rtol=0, atol=1e-10)
 
 
 @every_scheme
 @pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("told", ["true", "drawn"])
-def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: int, told: str) -> None:
+@pytest.mark.parametrize("position_ids", ["true", "drawn"])
+def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: int, position_ids: str) -> None:
     """Of two equal predicates only the first is known to the windowed path."""
     scheme = scheme_of(kind, True).double()
     layer = TruncatedAttention(WIDTH, HEADS, Reach(3, 3, dilation), positions=scheme.for_layer()).double()
     stir(layer)
     x, true = torch.randn(2, 40, WIDTH).double(), torch.arange(40)
-    drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if told == "drawn" else None
+    drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if position_ids == "drawn" else None
     window, dense = (
-        read(scheme, layer, x, View(true, true, predicate, drawn=drawn))
+        read(scheme, layer, x, AttentionContext(true, true, predicate, drawn=drawn))
         for predicate in (causal, lambda q_pos, k_pos: k_pos <= q_pos)
     )
     torch.testing.assert_close(window, dense, rtol=0, atol=1e-10)
@@ -121,7 +121,7 @@ def test_shaw_with_one_distance_is_one_more_value() -> None:
     q, k, v = (split_heads(part(x), HEADS) for part in (layer.query, layer.key, layer.value))
     plain = masked_softmax(scaled_dot_scores(q, k)) @ v
     expected = layer.output(merge_heads(plain + shaw.values[0]))
-    torch.testing.assert_close(layer(x, View(pos, pos)), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(layer(x, AttentionContext(pos, pos)), expected, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -131,15 +131,15 @@ def test_shaw_drops_the_same_weights_of_keys_and_of_distances() -> None:
     x, pos = torch.randn(WIDTH).double().expand(2, LENGTH, WIDTH), torch.arange(LENGTH)
     for scale, expected in ((-1, False), (1, True)):
         layer.positions.values.copy_(scale * layer.value(x[0, :1]))
-        assert bool((layer(x, View(pos, pos)) - layer.output.bias).abs().gt(1e-9).any()) == expected
-    assert not torch.allclose(layer(x, View(pos, pos)), layer(x, View(pos, pos)))
+        assert bool((layer(x, AttentionContext(pos, pos)) - layer.output.bias).abs().gt(1e-9).any()) == expected
+    assert not torch.allclose(layer(x, AttentionContext(pos, pos)), layer(x, AttentionContext(pos, pos)))
 
 
 @pytest.mark.parametrize("keys", [5, 40])
 def test_shaw_of_no_key_is_nothing(keys: int) -> None:
     layer, pos = layer_of(Shaw(WIDTH // HEADS, 4)), torch.arange(keys)
     keep = torch.zeros(2, keys, dtype=torch.bool)
-    found = layer(torch.randn(2, keys, WIDTH).double(), View(pos, pos, keep=keep))
+    found = layer(torch.randn(2, keys, WIDTH).double(), AttentionContext(pos, pos, keep=keep))
     assert torch.equal(found, layer.output.bias.expand_as(found))
 
 

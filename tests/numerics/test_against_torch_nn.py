@@ -13,7 +13,7 @@ from qkv.data.batch import Batch
 from qkv.functional.losses import uniform
 from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.config import ModelConfig
 from qkv.models.transformer.model import Seq2Seq
 from qkv.models.transformer.stack import Stack
@@ -211,7 +211,7 @@ def test_self_attention_is_torch_multihead_attention(dtype: torch.dtype) -> None
     ours, theirs = twin_attentions(dtype)
     x, y = twice(3, 9, WIDTH, dtype=dtype)
     pos = torch.arange(9)
-    mine = ours(x, View(pos, pos, causal, KEEP))
+    mine = ours(x, AttentionContext(pos, pos, causal, KEEP))
     forbidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
     other, _ = theirs(y, y, y, key_padding_mask=~KEEP, attn_mask=forbidden, need_weights=False)
     close(mine, other, dtype)
@@ -225,7 +225,7 @@ def test_cross_attention_is_torch_multihead_attention(dtype: torch.dtype) -> Non
     ours, theirs = twin_attentions(dtype)
     (x, y), (memory, other_memory) = twice(3, 5, WIDTH, dtype=dtype), twice(3, 9, WIDTH, dtype=dtype)
     q_pos, k_pos = torch.arange(5), torch.arange(9)
-    mine = ours.attend(x, ours.project(memory, k_pos), View(q_pos, k_pos, keep=KEEP))
+    mine = ours.cross_attend(x, ours.project(memory, k_pos), AttentionContext(q_pos, k_pos, keep=KEEP))
     other, _ = theirs(y, other_memory, other_memory, key_padding_mask=~KEEP, need_weights=False)
     close(mine, other, dtype)
     same_gradients(mine, other, [(x, y), (memory, other_memory)], dtype)
@@ -243,14 +243,14 @@ def test_the_order_of_the_heads_does_not_matter() -> None:
     """Heads permuted together with the blocks of W_o: nothing changes; without them: it does."""
     ours, _ = twin_attentions(torch.float64)
     x = torch.randn(2, 6, WIDTH, dtype=torch.float64)
-    view = View(torch.arange(6), torch.arange(6))
-    before, order = ours(x, view), [2, 0, 3, 1]
+    context = AttentionContext(torch.arange(6), torch.arange(6))
+    before, order = ours(x, context), [2, 0, 3, 1]
     for linear in projections(ours):
         permute_rows(linear, order)
-    assert not torch.allclose(ours(x, view), before, rtol=0, atol=1e-3)
+    assert not torch.allclose(ours(x, context), before, rtol=0, atol=1e-3)
     columns = ours.output.weight.view(WIDTH, HEADS, -1)
     ours.output.weight.copy_(columns[:, order].reshape(WIDTH, WIDTH))
-    torch.testing.assert_close(ours(x, view), before, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours(x, context), before, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -258,14 +258,14 @@ def test_concatenating_heads_is_summing_their_shares() -> None:
     """Concat(head_1 .. head_H) W_o = Σ_h head_h W_o^h: switching all but one head off, one after the other."""
     ours, _ = twin_attentions(torch.float64)
     x = torch.randn(2, 6, WIDTH, dtype=torch.float64)
-    view = View(torch.arange(6), torch.arange(6))
-    whole, full = ours(x, view), ours.output.weight.clone()
+    context = AttentionContext(torch.arange(6), torch.arange(6))
+    whole, full = ours(x, context), ours.output.weight.clone()
     total = torch.zeros_like(whole)
     for head in range(HEADS):
         ours.output.weight.zero_()
         share = slice(head * WIDTH // HEADS, (head + 1) * WIDTH // HEADS)
         ours.output.weight[:, share] = full[:, share]
-        total += ours(x, view) - ours.output.bias
+        total += ours(x, context) - ours.output.bias
     torch.testing.assert_close(total + ours.output.bias, whole, rtol=0, atol=1e-10)
 
 

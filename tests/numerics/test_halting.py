@@ -12,7 +12,7 @@ from qkv.data.batch import Batch
 from qkv.functional.halting import halting_weights
 from qkv.functional.positions import sinusoidal
 from qkv.inference.transformer import TransformerInference
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.models.decoders.ctc import CtcConfig
 from qkv.models.transformer.channels import Halting, auxiliary_losses, haltings
@@ -49,9 +49,9 @@ def adaptive(bias: float, weight: float = 0.0, most: int = MOST) -> Adaptive:
     return depth
 
 
-def view_of(keep: Tensor) -> View:
+def view_of(keep: Tensor) -> AttentionContext:
     pos = torch.arange(keep.shape[1])
-    return View(pos, pos, keep=keep)
+    return AttentionContext(pos, pos, keep=keep)
 
 
 def states(rows: int = 3, length: int = 6) -> Tensor:
@@ -180,13 +180,13 @@ def test_a_fixed_depth_is_the_tied_transformer_plus_the_step_signal() -> None:
 def test_each_step_is_told_its_position_and_its_number() -> None:
     model = universal()
     pos, x = torch.arange(3), torch.randn(1, 3, 16, dtype=torch.float64)
-    view = View(pos, pos)
+    context = AttentionContext(pos, pos)
     steps, places = (sinusoidal(torch.arange(start, start + 3), 16, torch.float64) for start in (1, 0))
     layer: Any = model.encoder.layers[0]
-    h = layer(x + steps[0].float(), view)
+    h = layer(x + steps[0].float(), context)
     for number in (1, 2):
-        h = layer(h + places + steps[number].float(), view)
-    torch.testing.assert_close(model.encoder(x, view), h, atol=1e-10, rtol=0)
+        h = layer(h + places + steps[number].float(), context)
+    torch.testing.assert_close(model.encoder(x, context), h, atol=1e-10, rtol=0)
 
 
 def pondering(**changes: Any) -> Seq2Seq:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.functional.norm import layer_norm
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.residual import NormedResidual, Place, Residual, residuals
 from qkv.layers.residual.deepnorm import DeepNorm, deepnorm_constants
 from qkv.layers.residual.post import PostNorm
@@ -107,8 +107,8 @@ def fresh(**changes: Any) -> Seq2Seq:
 def test_a_fresh_rezero_stack_is_the_identity_with_jacobian_1() -> None:
     encoder = fresh(residual="rezero").encoder.double()
     x, pos = torch.randn(1, 2, 16, dtype=torch.float64), torch.arange(2)
-    assert torch.equal(encoder(x, View(pos, pos)), x)
-    jacobian = torch.autograd.functional.jacobian(lambda h: encoder(h, View(pos, pos)), x)
+    assert torch.equal(encoder(x, AttentionContext(pos, pos)), x)
+    jacobian = torch.autograd.functional.jacobian(lambda h: encoder(h, AttentionContext(pos, pos)), x)
     assert torch.equal(jacobian.view(32, 32), torch.eye(32, dtype=torch.float64))
 
 
@@ -125,7 +125,7 @@ def test_a_stack_that_adds_nothing_ends_in_one_norm(kind: str, normed: bool) -> 
                     residual.outer_norm.bias.zero_()
     x, pos = torch.randn(2, 3, 16, dtype=torch.float64), torch.arange(3)
     wanted = norm_of(x, encoder.final) if normed else x
-    torch.testing.assert_close(encoder(x, View(pos, pos)), wanted, atol=1e-10, rtol=0)
+    torch.testing.assert_close(encoder(x, AttentionContext(pos, pos)), wanted, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("kind", residuals.names())
@@ -133,18 +133,18 @@ def test_the_order_of_the_sublayers(kind: str) -> None:
     """Past, source, feed-forward, each inside its own connection."""
     layer = small_model(residual=kind).decoder.layers[0].double()
     x, memory, pos = torch.randn(1, 3, 16).double(), torch.randn(1, 4, 16).double(), torch.arange(3)
-    view, cross_view = View(pos, pos), View(pos, torch.arange(4))
-    key_value = layer.cross_attention.project(memory, cross_view.k_pos)
+    context, cross_context = AttentionContext(pos, pos), AttentionContext(pos, torch.arange(4))
+    key_value = layer.cross_attention.project(memory, cross_context.k_pos)
     functions = [
-        lambda h: layer.attention(h, view),
-        lambda h: layer.cross_attention.attend(h, key_value, cross_view),
+        lambda h: layer.attention(h, context),
+        lambda h: layer.cross_attention.cross_attend(h, key_value, cross_context),
         layer.feed_forward,
     ]
     places = [layer.attention_residual, layer.cross_residual, layer.feed_forward_residual]
     wanted = x
     for residual, f in zip(places, functions, strict=True):
         wanted = residual(wanted, f)
-    torch.testing.assert_close(layer(x, view, memory, cross_view), wanted, atol=1e-12, rtol=0)
+    torch.testing.assert_close(layer(x, context, memory, cross_context), wanted, atol=1e-12, rtol=0)
 
 
 def test_only_rezero_has_no_norm() -> None:

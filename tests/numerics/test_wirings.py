@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.functional.masks import causal
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import ModelConfig
 from qkv.models.transformer.model import Seq2Seq
@@ -115,9 +115,9 @@ def test_gradients_reach_exactly_the_wired_layers(kind: str, residual: str) -> N
     states = [torch.randn(1, 3, 16).double().requires_grad_() for _ in range(ENCODER_LAYERS + 1)]
     memory = model.encoder.wiring.expose(states)
     pos = torch.arange(2)
-    cross_view = View(pos, torch.arange(3), keep=torch.ones(1, 3, dtype=torch.bool))
+    cross_context = AttentionContext(pos, torch.arange(3), keep=torch.ones(1, 3, dtype=torch.bool))
     x = torch.randn(1, 2, 16).double()
-    model.decoder(x, View(pos, pos, predicate=causal), memory, cross_view).pow(3).sum().backward()
+    model.decoder(x, AttentionContext(pos, pos, predicate=causal), memory, cross_context).pow(3).sum().backward()
     reached = {number for number, state in enumerate(states) if state.grad is not None and bool(state.grad.any())}
     assert reached == WIRED[kind]
 

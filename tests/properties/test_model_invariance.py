@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
@@ -178,7 +178,7 @@ def test_attention_to_no_key_adds_nothing_but_the_bias_of_the_output(keys: int, 
     x = torch.randn(2, keys, 16, requires_grad=True)
     keep = torch.tensor([[False], [True]]).expand(2, keys)
     pos = torch.arange(keys)
-    found = attention(x, View(pos, pos, keep=keep))
+    found = attention(x, AttentionContext(pos, pos, keep=keep))
     assert torch.equal(found[0], attention.output.bias.expand(keys, 16))
     assert not torch.allclose(found[1], attention.output.bias.expand(keys, 16))
     found.square().sum().backward()

@@ -8,7 +8,7 @@ from torch import Tensor
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import Projected, both, build_mask, longformer
 from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.normalizers import weighings
 from qkv.layers.attention.scores import scores
 
@@ -47,46 +47,54 @@ UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
 """Settings that no other program has, and what an export calls them."""
 
 
-def definition(module: Attention, x: Tensor, view: View) -> Tensor:
+def definition(module: Attention, x: Tensor, context: AttentionContext) -> Tensor:
     """The same self-attention by its equation: every score is computed, a mask says which count."""
     if isinstance(module, LongformerAttention):
-        return _longformer(module, x, view)
-    heads = module.heads(x, view)
+        return _longformer(module, x, context)
+    heads = module.heads(x, context)
     q, k, v = heads[0], *(part.repeat_interleave(module.num_heads // module.kv_heads, 1) for part in heads[1:])
     if isinstance(module, TruncatedAttention):
-        seen = module.predicate if view.predicate is None else both(module.predicate, view.predicate)
-        mask = build_mask(seen, view.q_pos, view.k_pos, view.keep)
-        weights = attention_weights(q, k, mask, module.positions.bias(q, view.q_told, view.k_told))
+        seen = module.predicate if context.predicate is None else both(module.predicate, context.predicate)
+        mask = build_mask(seen, context.q_pos, context.k_pos, context.keep)
+        weights = attention_weights(
+            q, k, mask, module.positions.bias(q, context.q_position_ids, context.k_position_ids)
+        )
     else:
         assert isinstance(module, MultiHeadAttention)
         q, k = module.score.queries(q), module.score.keys(k)
-        logits, bias = module.score(q, k), module.positions.bias(q, view.q_told, view.k_told)
-        weights = module.weigh(logits if bias is None else logits + bias, view.mask)
-    return module.output(merge_heads(_read(module, weights, v, view)))
+        logits, bias = module.score(q, k), module.positions.bias(q, context.q_position_ids, context.k_position_ids)
+        weights = module.weigh(logits if bias is None else logits + bias, context.mask)
+    return module.output(merge_heads(_read(module, weights, v, context)))
 
 
-def _read(module: Attention, weights: Tensor, v: Tensor, view: View) -> Tensor:
-    mixed = module.positions.mix(weights, view.q_told, view.k_told)
+def _read(module: Attention, weights: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+    mixed = module.positions.value_term(weights, context.q_position_ids, context.k_position_ids)
     return weights @ v if mixed is None else weights @ v + mixed
 
 
-def _longformer(module: LongformerAttention, x: Tensor, view: View) -> Tensor:
+def _longformer(module: LongformerAttention, x: Tensor, context: AttentionContext) -> Tensor:
     """The equation; a scheme that mixes into the context needs the weights of its two attentions."""
-    turn, told = module.positions.rotate, view.k_told
+    turn, position_ids = module.positions.rotate, context.k_position_ids
     far_q, far_k, far_v = (
         split_heads(linear(x), module.num_heads)
         for linear in (module.query_global, module.key_global, module.value_global)
     )
-    near, far = Projected(*module.heads(x, view)), Projected(turn(far_q, told), turn(far_k, told), far_v)
-    window = build_mask(module.predicate, view.q_pos, view.k_pos)
+    near, far = (
+        Projected(*module.heads(x, context)),
+        Projected(turn(far_q, position_ids), turn(far_k, position_ids), far_v),
+    )
+    window = build_mask(module.predicate, context.q_pos, context.k_pos)
     assert window is not None
-    keep = torch.ones(x.shape[:2], dtype=torch.bool) if view.keep is None else view.keep
-    near_bias, far_bias = (module.positions.bias(heads.queries, told, told) for heads in (near, far))
-    chosen = module.is_global(view, len(x))
-    if not module.positions.mixes:
+    keep = torch.ones(x.shape[:2], dtype=torch.bool) if context.keep is None else context.keep
+    near_bias, far_bias = (module.positions.bias(heads.queries, position_ids, position_ids) for heads in (near, far))
+    chosen = module.is_global(context, len(x))
+    if not module.positions.has_value_term:
         return module.output(merge_heads(longformer(near, far, window, chosen, keep, near_bias, far_bias)))
     seen = (window | chosen[:, None, None]) & keep[:, None, None]
     near_weights = attention_weights(near.queries, near.keys, seen, near_bias)
     far_weights = attention_weights(far.queries, far.keys, keep[:, None, None], far_bias)
-    from_near, from_far = _read(module, near_weights, near.values, view), _read(module, far_weights, far.values, view)
+    from_near, from_far = (
+        _read(module, near_weights, near.values, context),
+        _read(module, far_weights, far.values, context),
+    )
     return module.output(merge_heads(from_far.where(chosen[:, None, :, None], from_near)))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import merge_heads, split_heads
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import NOWHERE, report
 from qkv.layers.positions.base import Positions
 
@@ -26,12 +26,11 @@ class KeyValue(NamedTuple):
 class Block:
     """The positions that a pass without gradients computes, W in each row, and the keys that they may attend to."""
 
-    view: View
+    context: AttentionContext
     width: int
     """W"""
     additive_mask: Tensor | None = None
-    """The mask of `view` as PyTorch's kernel wants it, 0 or -inf, [1|R, 1, 1|W, K]; None: every key may be attended to.
-    """
+    """`context.mask` for PyTorch's kernel, 0 or -inf, [1|R, 1, 1|W, K]; None: every key may be attended to."""
     index: Tensor | None = None
     """[R, W], where the keys and values of the new positions go in a cache; None: behind those that are there."""
 
@@ -56,7 +55,7 @@ class ForInference(Protocol):
         """
         ...
 
-    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         """Cross-attention of rows [B Q, D] to their sources; `padding` [B, 1, 1, S] is an additive mask.
 
         The hypotheses of a sentence, and the positions of each, are the queries of one attention.
@@ -64,7 +63,7 @@ class ForInference(Protocol):
         ...
 
     def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        """The weights of `attend`, [B, H, Q, S]."""
+        """The weights of `cross_attend`, [B, H, Q, S]."""
         ...
 
 
@@ -105,7 +104,7 @@ attentions = Kinds[AttentionConfig]("attention")
 
 
 class Attention(nn.Module):
-    """Projects to heads, lets the kind attend in `mix`, and joins the heads: Concat(head_1, ..., head_H) W_o.
+    """Projects to heads, calls the kind's `attend`, and joins the heads: Concat(head_1, ..., head_H) W_o.
 
     With `kv_heads` < `num_heads`, several query heads read the same keys and values (Ainslie et al. 2023).
     `positions` may turn queries and keys and add to the logits; cross-attention has none.
@@ -143,50 +142,50 @@ class Attention(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v]."""
-        return self._read(*self.heads(x, view), view)
+        return self._read(*self.heads(x, context), context)
 
-    def heads(self, x: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, x: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries [B, H, n, E], rotated keys and values [B, KV heads, n, E] of one sequence [B, n, D]."""
         queries, keys, values = _linears(x, (self.query, self.key, self.value))
-        return self._queries(queries, view), *self._key_value(keys, values, view.k_told)
+        return self._queries(queries, context), *self._key_value(keys, values, context.k_position_ids)
 
     def project(self, memory: Tensor, k_pos: Tensor) -> KeyValue:
         """Keys and values of `memory`, to be computed once and attended to many times."""
         keys, values = _linears(memory, (self.key, self.value))
         return self._key_value(keys, values, k_pos)
 
-    def attend(self, x: Tensor, key_value: KeyValue, view: View) -> Tensor:
+    def cross_attend(self, x: Tensor, key_value: KeyValue, context: AttentionContext) -> Tensor:
         """Attention of `x` to projected keys and values."""
-        return self._read(self._queries(self.query(x), view), *key_value, view)
+        return self._read(self._queries(self.query(x), context), *key_value, context)
 
-    def _read(self, q: Tensor, k: Tensor, v: Tensor, view: View) -> Tensor:
-        context = self.mix(q, k, v, view, self.dropout if self.training else 0.0)
-        report(self.attention_id, lambda: self.weights(q, k, view))
-        return self.output(merge_heads(context))
+    def _read(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+        output = self.attend(q, k, v, context, self.dropout if self.training else 0.0)
+        report(self.attention_id, lambda: self.weights(q, k, context))
+        return self.output(merge_heads(output))
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
         """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""
         raise NotImplementedError
 
-    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
-        """[B, H, Q, K]: what `mix` makes of a value for each key that is 1 there and 0 elsewhere."""
+    def weights(self, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+        """[B, H, Q, K]: what `attend` makes of a value for each key that is 1 there and 0 elsewhere."""
         identity = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
-        return self.mix(q, k, identity.expand(*k.shape[:2], -1, -1), view)
+        return self.attend(q, k, identity.expand(*k.shape[:2], -1, -1), context)
 
     def faster_inference(self) -> "ForInference | None":
         """The same without dropout and faster than by the definition, if the kind has such a path.
 
-        Without one, `inference.for_inference` makes it from `mix`."""
+        Without one, `inference.for_inference` makes it from `attend`."""
         return None
 
     def _key_value(self, keys: Tensor, values: Tensor, k_pos: Tensor) -> KeyValue:
         rotated = self.positions.rotate(split_heads(keys, self.kv_heads), k_pos)
         return KeyValue(rotated, split_heads(values, self.kv_heads))
 
-    def _queries(self, queries: Tensor, view: View) -> Tensor:
-        return self.positions.rotate(split_heads(queries, self.num_heads), view.q_told)
+    def _queries(self, queries: Tensor, context: AttentionContext) -> Tensor:
+        return self.positions.rotate(split_heads(queries, self.num_heads), context.q_position_ids)
 
 
 def _linears(x: Tensor, linears: Iterable[nn.Linear]) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from qkv.functional.attention import attention_weights
 from qkv.layers.attention.base import Attention, Block, ForInference, KeyValue, share_heads
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 
@@ -33,7 +33,7 @@ class InferenceAttention:
         self.positions = module.positions
         self.turns = type(self.positions).rotate is not Positions.rotate
         """Whether queries and keys depend on their positions."""
-        self.biased = type(self.positions).bias is not Positions.bias or self.positions.mixes
+        self.biased = type(self.positions).bias is not Positions.bias or self.positions.has_value_term
         """Whether positions add something to the scores or to the context."""
         self.query_key_value = Projection(module.query, module.key, module.value)
         self.query = Projection(module.query)
@@ -43,41 +43,41 @@ class InferenceAttention:
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
         heads = self.query_key_value(x).view(-1, block.width, self.all_heads, self.head_width).transpose(1, 2)
         if self.turns:
-            heads = self._turned(heads, block.view)
+            heads = self._turned(heads, block.context)
         queries = heads.narrow(1, 0, self.num_heads)
         key_value = heads.narrow(1, self.num_heads, 2 * self.kv_heads)
         keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
-        context = self.context(queries, keys, values, block)
-        report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.view))
-        return self.output(context.transpose(1, 2).reshape(x.shape))
+        output = self.attend(queries, keys, values, block)
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.context))
+        return self.output(output.transpose(1, 2).reshape(x.shape))
 
-    def _turned(self, heads: Tensor, view: View) -> Tensor:
+    def _turned(self, heads: Tensor, context: AttentionContext) -> Tensor:
         """[R, H + 2 KV heads, W, E] with queries and keys turned by their positions."""
         turned, values = heads.split([self.num_heads + self.kv_heads, self.kv_heads], 1)
-        return torch.cat([self.positions.rotate(turned, view.q_told), values], 1)
+        return torch.cat([self.positions.rotate(turned, context.q_position_ids), values], 1)
 
-    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
         """Rotated queries [R, H, W, E] and all keys and values [R, KV heads, K, E] to the context [R, H, W, E]."""
         if self.biased:
-            return self.module.mix(q, k, v, block.view)
+            return self.module.attend(q, k, v, block.context)
         if self.group == 1:
             return F.scaled_dot_product_attention(q, k, v, block.additive_mask)
         if block.width == 1:
             # The query heads that share keys and values are the queries of one attention: nothing is copied.
             grouped = q.reshape(-1, self.kv_heads, self.group, self.head_width)
             return F.scaled_dot_product_attention(grouped, k, v, block.additive_mask).view(q.shape)
-        return self.module.mix(q, k, v, block.view)
+        return self.module.attend(q, k, v, block.context)
 
-    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         keys, values = source
         queries = self._queries(x, keys.shape[0])
-        report(self.module.attention_id, lambda: self.module.weights(queries, keys, _source_view(keys, padding)))
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, _source_context(keys, padding)))
         if self.group == 1:
-            context = F.scaled_dot_product_attention(queries, keys, values, padding)
-            return self.output(context.transpose(1, 2).reshape(x.shape))
+            output = F.scaled_dot_product_attention(queries, keys, values, padding)
+            return self.output(output.transpose(1, 2).reshape(x.shape))
         grouped = queries.unflatten(1, (self.kv_heads, self.group))
-        context = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
-        return self.output(context.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
+        output = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
+        return self.output(output.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
 
     def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         keys = share_heads(source.keys, self.num_heads)
@@ -91,18 +91,18 @@ class InferenceAttention:
 class DefinedInference(InferenceAttention):
     """Any kind of attention, by its own definition."""
 
-    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
-        return self.module.mix(q, k, v, block.view)
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+        return self.module.attend(q, k, v, block.context)
 
-    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        queries, view = self._queries(x, source.keys.shape[0]), _source_view(source.keys, padding)
-        context = self.module.mix(queries, *source, view)
-        report(self.module.attention_id, lambda: self.module.weights(queries, source.keys, view))
-        return self.output(context.transpose(1, 2).reshape(x.shape))
+    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        queries, context = self._queries(x, source.keys.shape[0]), _source_context(source.keys, padding)
+        output = self.module.attend(queries, *source, context)
+        report(self.module.attention_id, lambda: self.module.weights(queries, source.keys, context))
+        return self.output(output.transpose(1, 2).reshape(x.shape))
 
     def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        queries, view = self._queries(x, source.keys.shape[0]), _source_view(source.keys, padding)
-        return self.module.weights(queries, source.keys, view)
+        queries, context = self._queries(x, source.keys.shape[0]), _source_context(source.keys, padding)
+        return self.module.weights(queries, source.keys, context)
 
 
 def for_inference(attention: Attention) -> ForInference:
@@ -110,7 +110,7 @@ def for_inference(attention: Attention) -> ForInference:
     return attention.faster_inference() or DefinedInference(attention)
 
 
-def _source_view(keys: Tensor, padding: Tensor | None) -> View:
+def _source_context(keys: Tensor, padding: Tensor | None) -> AttentionContext:
     """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
     pos = torch.arange(keys.shape[2], device=keys.device)
-    return View(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)
+    return AttentionContext(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

@@ -12,7 +12,7 @@ from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import build_mask
 from qkv.kernels.window import Everywhere, Reach
 from qkv.layers.attention.base import Block, ForInference, attentions
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
 from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
@@ -116,57 +116,61 @@ class LongformerAttention(TruncatedAttention):
         ids = [id_of(token) for token in self.global_tokens]
         self.global_ids = torch.tensor(ids, dtype=torch.long, device=self.global_ids.device)
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
-        return self.run(x, view, self.dropout if self.training else 0.0)
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        return self.run(x, context, self.dropout if self.training else 0.0)
 
-    def run(self, x: Tensor, view: View, dropout: float) -> Tensor:
+    def run(self, x: Tensor, context: AttentionContext, dropout: float) -> Tensor:
         """Self-attention of one sequence a row [B, n, D]."""
-        heads, told = Heads(*self.heads(x, view)), view.k_told.expand(len(x), x.shape[1])
-        chosen = _Chosen(self.is_global(view, len(x)))
+        heads, position_ids = Heads(*self.heads(x, context)), context.k_position_ids.expand(len(x), x.shape[1])
+        chosen = _Chosen(self.is_global(context, len(x)))
         if chosen.count == 0:
-            context = windowed_attention(self.positions, heads, self.reach, view.keep, told, dropout)
+            output = windowed_attention(self.positions, heads, self.reach, context.keep, position_ids, dropout)
         else:
             keys = Everywhere(chosen.of_heads(heads.k), chosen.of_heads(heads.v), chosen.real)
-            near = ~chosen.mask if view.keep is None else view.keep & ~chosen.mask
-            shown = Shown(keys, chosen.of_rows(told))
-            context = windowed_attention(self.positions, heads, self.reach, near, told, dropout, shown)
-            context = chosen.put(context, self._see_everything(x, chosen, view, told, dropout))
-        report(self.attention_id, lambda: self._all_weights(x, heads, chosen, view, told))
-        return self.output(merge_heads(context))
+            near = ~chosen.mask if context.keep is None else context.keep & ~chosen.mask
+            shown = Shown(keys, chosen.of_rows(position_ids))
+            output = windowed_attention(self.positions, heads, self.reach, near, position_ids, dropout, shown)
+            output = chosen.put(output, self._see_everything(x, chosen, context, position_ids, dropout))
+        report(self.attention_id, lambda: self._all_weights(x, heads, chosen, context, position_ids))
+        return self.output(merge_heads(output))
 
-    def _all_weights(self, x: Tensor, heads: Heads, chosen: "_Chosen", view: View, told: Tensor) -> Tensor:
+    def _all_weights(
+        self, x: Tensor, heads: Heads, chosen: "_Chosen", context: AttentionContext, position_ids: Tensor
+    ) -> Tensor:
         """[B, H, n, n] by the definition: a window and the global tokens, or everything for these themselves."""
-        keep = torch.ones_like(chosen.mask) if view.keep is None else view.keep
-        window = build_mask(self.predicate, view.q_pos, view.k_pos)
+        keep = torch.ones_like(chosen.mask) if context.keep is None else context.keep
+        window = build_mask(self.predicate, context.q_pos, context.k_pos)
         assert window is not None
         near = (window | chosen.mask[:, None, None]) & keep[:, None, None]
-        weights = attention_weights(heads.q, heads.k, near, self.positions.bias(heads.q, told, told))
+        weights = attention_weights(heads.q, heads.k, near, self.positions.bias(heads.q, position_ids, position_ids))
         q, k = (
-            self.positions.rotate(split_heads(linear(x), self.num_heads), told)
+            self.positions.rotate(split_heads(linear(x), self.num_heads), position_ids)
             for linear in (self.query_global, self.key_global)
         )
-        everything = attention_weights(q, k, keep[:, None, None], self.positions.bias(q, told, told))
+        everything = attention_weights(q, k, keep[:, None, None], self.positions.bias(q, position_ids, position_ids))
         return everything.where(chosen.mask[:, None, :, None], weights)
 
-    def is_global(self, view: View, batch: int) -> Tensor:
+    def is_global(self, context: AttentionContext, batch: int) -> Tensor:
         """[B, n], True = a real token that sees everything and is seen by everything."""
-        found = torch.isin(view.k_pos, self.global_positions).expand(batch, view.k_pos.shape[-1])
+        found = torch.isin(context.k_pos, self.global_positions).expand(batch, context.k_pos.shape[-1])
         if self.global_tokens:
-            if view.tokens is None or not len(self.global_ids):
+            if context.tokens is None or not len(self.global_ids):
                 raise QkvError(
                     f"the ids of global_tokens ({', '.join(self.global_tokens)}) are not known: use learn_ids"
                 )
-            found = found | torch.isin(view.tokens, self.global_ids)
-        return found if view.keep is None else found & view.keep
+            found = found | torch.isin(context.tokens, self.global_ids)
+        return found if context.keep is None else found & context.keep
 
-    def _see_everything(self, x: Tensor, chosen: "_Chosen", view: View, told: Tensor, dropout: float) -> Tensor:
+    def _see_everything(
+        self, x: Tensor, chosen: "_Chosen", context: AttentionContext, position_ids: Tensor, dropout: float
+    ) -> Tensor:
         """The context [B, H, G, E] of the global tokens, with their own projections."""
-        rows, row_pos = chosen.of_rows(x), chosen.of_rows(told)
+        rows, row_pos = chosen.of_rows(x), chosen.of_rows(position_ids)
         q = self.positions.rotate(split_heads(self.query_global(rows), self.num_heads), row_pos)
-        k = self.positions.rotate(split_heads(self.key_global(x), self.num_heads), told)
+        k = self.positions.rotate(split_heads(self.key_global(x), self.num_heads), position_ids)
         v = split_heads(self.value_global(x), self.num_heads)
-        mask = None if view.keep is None else view.keep[:, None, None]
-        return attention_with_positions(self.positions, q, k, v, mask, row_pos, told, dropout)
+        mask = None if context.keep is None else context.keep[:, None, None]
+        return attention_with_positions(self.positions, q, k, v, mask, row_pos, position_ids, dropout)
 
     def faster_inference(self) -> ForInference | None:
         return LongformerInference(self)
@@ -207,4 +211,4 @@ class LongformerInference(TruncatedInference):
         self.run = module.run
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
-        return self.run(x.view(-1, block.width, x.shape[-1]), block.view, 0.0).view(x.shape)
+        return self.run(x.view(-1, block.width, x.shape[-1]), block.context, 0.0).view(x.shape)

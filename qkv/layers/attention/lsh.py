@@ -12,7 +12,7 @@ from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_score
 from qkv.functional.masks import build_mask, causal
 from qkv.kernels.lsh import assign_buckets, lsh_attention
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, KeyValue, attentions
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 
@@ -104,27 +104,27 @@ class LshAttention(Attention):
         self.seed = seed
         self._fixed = torch.empty(2, 0, num_heads, self.head_width, 0)
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Self-attention, of everything or causal."""
-        return self.attend_to_all(x, view, self.training)
+        return self.attend_to_all(x, context, self.training)
 
-    def attend_to_all(self, x: Tensor, view: View, training: bool) -> Tensor:
-        if view.predicate not in (None, causal):
+    def attend_to_all(self, x: Tensor, context: AttentionContext, training: bool) -> Tensor:
+        if context.predicate not in (None, causal):
             raise QkvError("LSH attention knows the causal mask only; use full attention for another one")
-        q = self.positions.rotate(split_heads(self.query(x), self.num_heads), view.q_told)
+        q = self.positions.rotate(split_heads(self.query(x), self.num_heads), context.q_position_ids)
         v = split_heads(self.value(x), self.num_heads)
-        buckets = self.hash(q.detach(), view.keep, training)
+        buckets = self.hash(q.detach(), context.keep, training)
         dropout = self.dropout if training else 0.0
-        is_causal = view.predicate is causal
+        is_causal = context.predicate is causal
         keys = shared_keys(q)
-        context = lsh_attention(q, keys, v, buckets, self.chunk, self.same_bucket, is_causal, view.keep, dropout)
-        report(self.attention_id, lambda: self._found_weights(q, keys, buckets, view))
-        return self.output(merge_heads(context))
+        output = lsh_attention(q, keys, v, buckets, self.chunk, self.same_bucket, is_causal, context.keep, dropout)
+        report(self.attention_id, lambda: self._found_weights(q, keys, buckets, context))
+        return self.output(merge_heads(output))
 
-    def _found_weights(self, q: Tensor, k: Tensor, buckets: Tensor, view: View) -> Tensor:
+    def _found_weights(self, q: Tensor, k: Tensor, buckets: Tensor, context: AttentionContext) -> Tensor:
         """[B, H, n, n] by the definition: a softmax over all that any round has found."""
-        found = found_pairs(buckets, self.chunk, self.same_bucket, view.keep).any(dim=0)
-        allowed = build_mask(view.predicate, view.q_pos, view.k_pos)
+        found = found_pairs(buckets, self.chunk, self.same_bucket, context.keep).any(dim=0)
+        allowed = build_mask(context.predicate, context.q_pos, context.k_pos)
         return masked_softmax(lsh_scores(q, k), found if allowed is None else found & allowed)
 
     def hash(self, q: Tensor, keep: Tensor | None, training: bool) -> Tensor:
@@ -160,9 +160,9 @@ class LshInference:
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
         whole = x.view(-1, block.width, x.shape[-1])
-        return self.module.attend_to_all(whole, block.view, training=False).view(x.shape)
+        return self.module.attend_to_all(whole, block.context, training=False).view(x.shape)
 
-    def attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
         raise NotImplementedError
 
     def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:

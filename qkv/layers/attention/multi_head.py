@@ -8,7 +8,7 @@ from torch import Tensor
 from qkv.functional.attention import masked_softmax
 from qkv.kernels.dropout import dropout as drop
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions, share_heads
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.normalizers import AnyWeigh, SoftmaxConfig, Weigh
 from qkv.layers.attention.scores import AnyScore, ScaledDotConfig, Score
@@ -61,20 +61,20 @@ class MultiHeadAttention(Attention):
         self.score = score or Score()
         self.weigh = weigh
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        v, q_pos, k_pos = share_heads(v, self.num_heads), view.q_told, view.k_told
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
+        v, q_pos, k_pos = share_heads(v, self.num_heads), context.q_position_ids, context.k_position_ids
         if self.score.is_dot and self.weigh is masked_softmax:
             q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
-            return attention_with_positions(self.positions, q, k, v, view.mask, q_pos, k_pos, dropout)
-        weights = drop(self.weights(q, k, view).to(v.dtype), dropout)
-        context, mixed = weights @ v, self.positions.mix(weights, q_pos, k_pos)
-        return context if mixed is None else context + mixed
+            return attention_with_positions(self.positions, q, k, v, context.mask, q_pos, k_pos, dropout)
+        weights = drop(self.weights(q, k, context).to(v.dtype), dropout)
+        output, mixed = weights @ v, self.positions.value_term(weights, q_pos, k_pos)
+        return output if mixed is None else output + mixed
 
-    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
         """[B, H, Q, K] of rotated queries [B, H, Q, E] and keys [B, KV heads, K, E]."""
         q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
-        scores, bias = self.score(q, k), self.positions.bias(q, view.q_told, view.k_told)
-        return self.weigh(scores if bias is None else scores + bias, view.mask)
+        scores, bias = self.score(q, k), self.positions.bias(q, context.q_position_ids, context.k_position_ids)
+        return self.weigh(scores if bias is None else scores + bias, context.mask)
 
     def faster_inference(self) -> ForInference | None:
         plain = type(self.score) is Score and self.weigh is masked_softmax

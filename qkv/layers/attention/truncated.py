@@ -9,7 +9,7 @@ from qkv.functional.attention import attention_weights
 from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
 from qkv.kernels.window import Reach
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.windowed import Heads, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
@@ -54,20 +54,24 @@ class TruncatedAttention(Attention):
         super().__init__(d_model, num_heads, dropout, positions)
         self.reach = reach
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, view: View, dropout: float = 0.0) -> Tensor:
-        if view.q_pos is view.k_pos and view.predicate in (None, causal):
-            heads, reach = Heads(q, k, v), self.reach_in(view)
-            return windowed_attention(self.positions, heads, reach, view.keep, view.k_told, dropout)
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
+        if context.q_pos is context.k_pos and context.predicate in (None, causal):
+            heads, reach = Heads(q, k, v), self.reach_in(context)
+            return windowed_attention(self.positions, heads, reach, context.keep, context.k_position_ids, dropout)
         # A few queries over a longer past, or another pattern beside the window.
-        return attention_with_positions(self.positions, q, k, v, self.mask(view), view.q_told, view.k_told, dropout)
+        return attention_with_positions(
+            self.positions, q, k, v, self.mask(context), context.q_position_ids, context.k_position_ids, dropout
+        )
 
-    def weights(self, q: Tensor, k: Tensor, view: View) -> Tensor:
-        return attention_weights(q, k, self.mask(view), self.positions.bias(q, view.q_told, view.k_told))
+    def weights(self, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+        return attention_weights(
+            q, k, self.mask(context), self.positions.bias(q, context.q_position_ids, context.k_position_ids)
+        )
 
-    def mask(self, view: View) -> Tensor | None:
+    def mask(self, context: AttentionContext) -> Tensor | None:
         """[B|1, 1, Q, K], True = in the window, and may be attended to in this view."""
-        seen = self.predicate if view.predicate is None else both(self.predicate, view.predicate)
-        return build_mask(seen, view.q_pos, view.k_pos, view.keep)
+        seen = self.predicate if context.predicate is None else both(self.predicate, context.predicate)
+        return build_mask(seen, context.q_pos, context.k_pos, context.keep)
 
     @property
     def predicate(self) -> Predicate:
@@ -75,9 +79,9 @@ class TruncatedAttention(Attention):
         left, right, dilation = self.reach
         return both(within(left * dilation, right * dilation), dilated(dilation))
 
-    def reach_in(self, view: View) -> Reach:
+    def reach_in(self, context: AttentionContext) -> Reach:
         """Without the future, where a view has none."""
-        return self.reach._replace(right=0) if view.predicate is causal else self.reach
+        return self.reach._replace(right=0) if context.predicate is causal else self.reach
 
     def faster_inference(self) -> ForInference | None:
         return TruncatedInference(self)
@@ -90,13 +94,15 @@ class TruncatedInference(InferenceAttention):
         super().__init__(module)
         self.reach = module.reach
 
-    def context(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
-        if block.width > 1 or block.view.predicate is not None:
-            return self.module.mix(q, k, v, block.view)
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
+        if block.width > 1 or block.context.predicate is not None:
+            return self.module.attend(q, k, v, block.context)
         last, step = k.shape[2] - 1, self.reach.dilation
         first = last - min(self.reach.left, last // step) * step
-        view = View(block.view.q_pos, block.view.k_pos[first::step])
+        context = AttentionContext(block.context.q_pos, block.context.k_pos[first::step])
         keys, values = k[:, :, first::step], v[:, :, first::step]
         if self.biased:
-            return attention_with_positions(self.positions, q, keys, values, None, view.q_told, view.k_told)
-        return super().context(q, keys, values, Block(view, 1))
+            return attention_with_positions(
+                self.positions, q, keys, values, None, context.q_position_ids, context.k_position_ids
+            )
+        return super().attend(q, keys, values, Block(context, 1))

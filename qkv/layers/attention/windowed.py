@@ -42,7 +42,7 @@ def windowed_attention(
 
     What needs nothing but scores has a kernel of its own; else blocks become rows of the batch of a dense attention.
     """
-    plain = type(positions).bias is Positions.bias and not positions.mixes
+    plain = type(positions).bias is Positions.bias and not positions.has_value_term
     if plain and dropout == 0:
         return window_attention(*heads, reach, keep, None if shown is None else shown.keys)
     batch, _, length, _ = heads.q.shape
@@ -53,8 +53,8 @@ def windowed_attention(
         heads = Heads(*(by_class(x, step, 2) for x in heads))
         real, row_pos = by_class(real, step, 1), by_class(row_pos, step, 1)
         shown = None if shown is None else _repeat(shown, step)
-    context = _in_blocks(positions, heads, reach, real, row_pos, dropout, shown)
-    return context if step == 1 else by_position(context, step, length)
+    output = _in_blocks(positions, heads, reach, real, row_pos, dropout, shown)
+    return output if step == 1 else by_position(output, step, length)
 
 
 def _in_blocks(
@@ -79,8 +79,8 @@ def _in_blocks(
         (keys, values, keep), shown_pos = _repeat(shown, (length + fill) // size)
         k, v, k_pos = torch.cat([keys, k], 2), torch.cat([values, v], 2), torch.cat([shown_pos, k_pos], 1)
         mask = torch.cat([keep[:, None, None].expand(-1, -1, size, -1), mask], -1)
-    context = attention_with_positions(positions, q, k, v, mask, q_pos, k_pos, dropout)
-    split = context.view(len(real), -1, *context.shape[1:]).transpose(1, 2)
+    output = attention_with_positions(positions, q, k, v, mask, q_pos, k_pos, dropout)
+    split = output.view(len(real), -1, *output.shape[1:]).transpose(1, 2)
     return split.flatten(2, 3)[:, :, :length]
 
 

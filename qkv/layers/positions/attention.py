@@ -23,8 +23,8 @@ def attention_with_positions(
     Queries [B, H, Q, E] and keys [B, H, K, E] are rotated already. Only a scheme that mixes needs the weights openly.
     """
     bias = positions.bias(q, q_pos, k_pos)
-    if not positions.mixes:
+    if not positions.has_value_term:
         return attention(q, k, v, mask, bias, dropout)
     weights = drop(attention_weights(q, k, mask, bias).to(v.dtype), dropout)
-    context, mixed = weights @ v, positions.mix(weights, q_pos, k_pos)
-    return context if mixed is None else context + mixed
+    output, mixed = weights @ v, positions.value_term(weights, q_pos, k_pos)
+    return output if mixed is None else output + mixed

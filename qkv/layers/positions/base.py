@@ -12,8 +12,8 @@ class Positions(nn.Module):
 
     max_length: int | None = None
     """How many positions there are; None: no limit."""
-    mixes: bool = False
-    """Whether `mix` adds something: then attention computes its weights openly."""
+    has_value_term: bool = False
+    """Whether `value_term` adds something: then attention computes its weights openly."""
 
     def for_layer(self) -> "Positions":
         """What the attention of one layer uses: this, or a table of the layer's own."""
@@ -31,7 +31,7 @@ class Positions(nn.Module):
         """[B|1, H, Q, K] to be added to the scaled logits; `q` [B, H, Q, E] are the rotated queries."""
         return None
 
-    def mix(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+    def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         """[B, H, Q, E] to be added to the context that attention with `weights` [B, H, Q, K] reads."""
         return None
 

@@ -39,7 +39,7 @@ class ShawStack(Positions):
 class Shaw(Positions):
     """softmax_j(q_i · (k_j + a^K_c) / √d_k) weighs v_j + a^V_c, with c = clip(j - i, -reach, reach) + reach."""
 
-    mixes = True
+    has_value_term = True
 
     def __init__(self, head_width: int, reach: int) -> None:
         super().__init__()
@@ -52,5 +52,5 @@ class Shaw(Positions):
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return shaw_scores(q, self.keys, clipped(distances(q_pos, k_pos), self.reach))
 
-    def mix(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+    def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return shaw_context(weights, self.values, clipped(distances(q_pos, k_pos), self.reach))

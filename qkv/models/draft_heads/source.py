@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.core.shapes import SrcKeep
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.multi_head import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForward
 from qkv.layers.positions.sinusoidal import Sinusoidal
@@ -72,9 +72,9 @@ class SourceHead(DraftHead):
         """P = u S positions; those of the padding mean nothing."""
         x = self.opened(memory)
         pos = torch.arange(x.shape[1], device=x.device)
-        view = View(pos, pos, keep=self.kept(src_keep))
+        context = AttentionContext(pos, pos, keep=self.kept(src_keep))
         for layer in self.layers:
-            x = layer(x, view)
+            x = layer(x, context)
         vectors: Tensor = self.final(x)
         return vectors
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from qkv.core.errors import QkvError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.model import Embedder, Parts, Seq2Seq
 from qkv.text.special import SPECIAL
 
@@ -93,10 +93,10 @@ class ParallelModel(Seq2Seq):
             x = torch.where(known[..., None], embedder.tokens(canvas), x)
         pos = torch.arange(canvas.shape[1], device=canvas.device)
         src_pos = torch.arange(source.memory.shape[1], device=canvas.device)
-        view = View(pos, pos, keep=keep, tokens=canvas, drawn=embedder.drawn(canvas))
-        cross_view = View(pos, src_pos, keep=source.keep)
-        placed = embedder.dropout(embedder.positions.embed(x, view.q_told))
-        decoded: Tensor = self.decoder(placed, view, source.memory, cross_view)
+        context = AttentionContext(pos, pos, keep=keep, tokens=canvas, drawn=embedder.drawn(canvas))
+        cross_context = AttentionContext(pos, src_pos, keep=source.keep)
+        placed = embedder.dropout(embedder.positions.embed(x, context.q_position_ids))
+        decoded: Tensor = self.decoder(placed, context, source.memory, cross_context)
         return decoded
 
     def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from qkv.layers.attention import Attention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.models.transformer.stack import Stack
@@ -30,18 +30,20 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.attention_residual, self.cross_residual, self.feed_forward_residual = residuals
 
-    def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
-        for residual, f in self.sublayers(view, memory, cross_view):
+    def forward(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
+        for residual, f in self.sublayers(context, memory, cross_context):
             x = residual(x, f)
         return x
 
-    def sublayers(self, view: View, memory: Tensor, cross_view: View) -> list[tuple[Connection, Sublayer]]:
+    def sublayers(
+        self, context: AttentionContext, memory: Tensor, cross_context: AttentionContext
+    ) -> list[tuple[Connection, Sublayer]]:
         def attend(h: Tensor) -> Tensor:
-            key_value = self.cross_attention.project(memory, cross_view.k_pos)
-            return self.cross_attention.attend(h, key_value, cross_view)
+            key_value = self.cross_attention.project(memory, cross_context.k_pos)
+            return self.cross_attention.cross_attend(h, key_value, cross_context)
 
         return [
-            (self.attention_residual, lambda h: self.attention(h, view)),
+            (self.attention_residual, lambda h: self.attention(h, context)),
             (self.cross_residual, attend),
             (self.feed_forward_residual, self.feed_forward),
         ]
@@ -56,22 +58,28 @@ class Decoder(Stack[DecoderLayer]):
         super().__init__(layers, num_layers, final, depth)
         self.wiring = wiring
 
-    def forward(self, x: Tensor, view: View, memory: Tensor, cross_view: View) -> Tensor:
-        memories, cross_view = self.wiring.memories(memory), self.wiring.look(cross_view)
-        return self.run(x, _DecoderLayers(list(self.in_order()), view, memories, cross_view), view)
+    def forward(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
+        memories, cross_context = self.wiring.memories(memory), self.wiring.look(cross_context)
+        return self.run(x, _DecoderLayers(list(self.in_order()), context, memories, cross_context), context)
 
 
 class _DecoderLayers(TrainedLayers):
     """See `Layers`."""
 
-    def __init__(self, layers: list[DecoderLayer], view: View, memories: Sequence[Tensor], cross_view: View) -> None:
+    def __init__(
+        self,
+        layers: list[DecoderLayer],
+        context: AttentionContext,
+        memories: Sequence[Tensor],
+        cross_context: AttentionContext,
+    ) -> None:
         self.layers = layers
-        self.view = view
+        self.context = context
         self.memories = memories
-        self.cross_view = cross_view
+        self.cross_context = cross_context
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        return self.layers[number].sublayers(self.view, self.memories[number], self.cross_view)
+        return self.layers[number].sublayers(self.context, self.memories[number], self.cross_context)
 
     def depends_on(self, number: int) -> list[Tensor]:
         return [*self.layers[number].parameters(), self.memories[number]]

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from qkv.layers.attention import Attention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.models.transformer.stack import Stack
@@ -21,14 +21,14 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.attention_residual, self.feed_forward_residual = residuals
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
-        for residual, f in self.sublayers(view):
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        for residual, f in self.sublayers(context):
             x = residual(x, f)
         return x
 
-    def sublayers(self, view: View) -> list[tuple[Connection, Sublayer]]:
+    def sublayers(self, context: AttentionContext) -> list[tuple[Connection, Sublayer]]:
         return [
-            (self.attention_residual, lambda h: self.attention(h, view)),
+            (self.attention_residual, lambda h: self.attention(h, context)),
             (self.feed_forward_residual, self.feed_forward),
         ]
 
@@ -42,19 +42,19 @@ class Encoder(Stack[EncoderLayer]):
         super().__init__(layers, num_layers, final, depth)
         self.wiring = wiring
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
-        return self.wiring.read(self, x, _EncoderLayers(list(self.in_order()), view), view)
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        return self.wiring.read(self, x, _EncoderLayers(list(self.in_order()), context), context)
 
 
 class _EncoderLayers(TrainedLayers):
     """See `Layers`."""
 
-    def __init__(self, layers: list[EncoderLayer], view: View) -> None:
+    def __init__(self, layers: list[EncoderLayer], context: AttentionContext) -> None:
         self.layers = layers
-        self.view = view
+        self.context = context
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        return self.layers[number].sublayers(self.view)
+        return self.layers[number].sublayers(self.context)
 
     def depends_on(self, number: int) -> list[Tensor]:
         return list(self.layers[number].parameters())

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.functional.masks import causal
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.position_offsets import Draw
@@ -80,8 +80,8 @@ class Seq2Seq(nn.Module):
         """`drawn` [B, S] are random positions of training; without them a model in training draws its own."""
         pos = torch.arange(src.shape[1], device=src.device)
         drawn = self.src_embedder.drawn(src) if drawn is None else drawn
-        view = View(pos, pos, keep=src_keep, tokens=src, drawn=drawn)
-        memory: Tensor = self.encoder(self.src_embedder(src, view.q_told), view)
+        context = AttentionContext(pos, pos, keep=src_keep, tokens=src, drawn=drawn)
+        memory: Tensor = self.encoder(self.src_embedder(src, context.q_position_ids), context)
         return memory
 
     def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
@@ -92,11 +92,13 @@ class Seq2Seq(nn.Module):
         pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
         src_pos = torch.arange(memory.shape[1], device=memory.device)
         real = _until_the_last(tgt_in != self.tgt_embedder.tokens.pad)
-        view = View(
+        context = AttentionContext(
             pos, pos, predicate=causal, q_keep=real, drawn=self.tgt_embedder.drawn(tgt_in) if drawn is None else drawn
         )
-        cross_view = View(pos, src_pos, keep=src_keep)
-        decoded: Tensor = self.decoder(self.tgt_embedder(tgt_in, view.q_told), view, memory, cross_view)
+        cross_context = AttentionContext(pos, src_pos, keep=src_keep)
+        decoded: Tensor = self.decoder(
+            self.tgt_embedder(tgt_in, context.q_position_ids), context, memory, cross_context
+        )
         return decoded
 
     def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:

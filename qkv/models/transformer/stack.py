@@ -5,7 +5,7 @@ from typing import Generic, TypeVar, cast
 
 from torch import Tensor, nn
 
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.stacks import Depth
 from qkv.models.transformer.stacks.base import Layers
 
@@ -29,13 +29,13 @@ class Stack(nn.Module, Generic[Layer]):
         for depth in range(self.num_layers):
             yield cast(Layer, self.layers[depth % len(self.layers)])
 
-    def run(self, x: Tensor, layers: Layers, view: View) -> Tensor:
+    def run(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         """Through the layers, bound to what they look at, and what follows them."""
-        result: Tensor = self.final(self.depth(x, layers, view))
+        result: Tensor = self.final(self.depth(x, layers, context))
         return result
 
-    def all_states(self, x: Tensor, layers: Layers, view: View) -> list[Tensor]:
+    def all_states(self, x: Tensor, layers: Layers, context: AttentionContext) -> list[Tensor]:
         """What comes in and the state after each layer; after the last one, what follows it too."""
-        states = [x, *self.depth.states(x, layers, view)]
+        states = [x, *self.depth.states(x, layers, context)]
         states[-1] = self.final(states[-1])
         return states

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.model import Seq2Seq
 from qkv.text.special import SPECIAL
 
@@ -37,9 +37,13 @@ class PrefixTrees:
     def decode(self, model: Seq2Seq, memory: Tensor, src_keep: Tensor) -> Tensor:
         """The vectors [E, D] behind the tokens of the edges."""
         src_pos = torch.arange(memory.shape[1], device=memory.device)
-        view = View(self.depths, self.depths, lambda q_pos, k_pos: self.seen, q_keep=self.tokens != SPECIAL.pad)
+        context = AttentionContext(
+            self.depths, self.depths, lambda q_pos, k_pos: self.seen, q_keep=self.tokens != SPECIAL.pad
+        )
         embedded = model.tgt_embedder(self.tokens, self.depths)
-        decoded: Tensor = model.decoder(embedded, view, memory, View(self.depths, src_pos, keep=src_keep))
+        decoded: Tensor = model.decoder(
+            embedded, context, memory, AttentionContext(self.depths, src_pos, keep=src_keep)
+        )
         return decoded.flatten(0, 1)[self.above]
 
 

@@ -10,7 +10,7 @@ from qkv.functional.attention import merge_heads, split_heads
 from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_attention, shared_keys
 from qkv.functional.masks import causal, within
 from qkv.layers.attention.base import Block
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.lsh import LshAttention
 from qkv.layers.positions.rope import Rope
 from qkv.models.transformer.config import ModelConfig
@@ -27,9 +27,9 @@ def layer(**changes: object) -> LshAttention:
     return made
 
 
-def view_of(length: int, keep: Tensor | None = None, is_causal: bool = False) -> View:
+def view_of(length: int, keep: Tensor | None = None, is_causal: bool = False) -> AttentionContext:
     pos = torch.arange(length)
-    return View(pos, pos, causal if is_causal else None, keep)
+    return AttentionContext(pos, pos, causal if is_causal else None, keep)
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -149,4 +149,4 @@ def test_what_cannot_be_is_refused_with_what_would_work(changes: dict[str, objec
 def test_another_mask_is_refused() -> None:
     pos = torch.arange(40)
     with pytest.raises(QkvError, match="use full attention"):
-        layer()(batch()[0], View(pos, pos, within(2)))
+        layer()(batch()[0], AttentionContext(pos, pos, within(2)))

@@ -7,7 +7,7 @@ from torch import Tensor
 from qkv.functional.attention import merge_heads, scaled_dot_product, split_heads
 from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions.base import Positions
 
 WIDTH, HEADS = 8, 2
@@ -24,12 +24,14 @@ class Scheme(Positions):
         return -torch.stack([distance, 0.5 * distance])[None]
 
 
-def expected(module: MultiHeadAttention, x: Tensor, memory: Tensor, view: View, scheme: Positions) -> Tensor:
+def expected(
+    module: MultiHeadAttention, x: Tensor, memory: Tensor, context: AttentionContext, scheme: Positions
+) -> Tensor:
     q, k, v = (
         split_heads(part(y), HEADS) for part, y in ((module.query, x), (module.key, memory), (module.value, memory))
     )
-    q, k = scheme.rotate(q, view.q_pos), scheme.rotate(k, view.k_pos)
-    context, _ = scaled_dot_product(q, k, v, view.mask, scheme.bias(q, view.q_pos, view.k_pos))
+    q, k = scheme.rotate(q, context.q_pos), scheme.rotate(k, context.k_pos)
+    context, _ = scaled_dot_product(q, k, v, context.mask, scheme.bias(q, context.q_pos, context.k_pos))
     return module.output(merge_heads(context))
 
 
@@ -43,18 +45,18 @@ def module() -> MultiHeadAttention:
 @pytest.mark.parametrize("length", [1, 5, 12, 40])
 def test_self_attention(module: MultiHeadAttention, length: int) -> None:
     x, pos = torch.randn(2, length, WIDTH).double(), torch.arange(length)
-    view = View(pos, pos, causal)
-    torch.testing.assert_close(module(x, view), expected(module, x, x, view, Scheme()), rtol=0, atol=1e-10)
+    context = AttentionContext(pos, pos, causal)
+    torch.testing.assert_close(module(x, context), expected(module, x, x, context, Scheme()), rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
 def test_positions_are_absolute(module: MultiHeadAttention) -> None:
     """One query at position 4 over five keys gives the last row of the parallel pass."""
     x, pos = torch.randn(2, 5, WIDTH).double(), torch.arange(5)
-    whole = module(x, View(pos, pos, causal))
-    step = module.attend(x[:, 4:], module.project(x, pos), View(pos[4:], pos, causal))
+    whole = module(x, AttentionContext(pos, pos, causal))
+    step = module.cross_attend(x[:, 4:], module.project(x, pos), AttentionContext(pos[4:], pos, causal))
     torch.testing.assert_close(step, whole[:, 4:], rtol=0, atol=1e-10)
-    wrong = module.attend(x[:, 4:], module.project(x, pos), View(pos[3:4], pos))
+    wrong = module.cross_attend(x[:, 4:], module.project(x, pos), AttentionContext(pos[3:4], pos))
     assert not torch.allclose(wrong, whole[:, 4:], rtol=0, atol=1e-3)
 
 
@@ -63,6 +65,6 @@ def test_without_a_scheme_nothing_is_turned_or_added() -> None:
     torch.manual_seed(0)
     module = MultiHeadAttention(WIDTH, HEADS).double()
     x, memory = torch.randn(2, 3, WIDTH).double(), torch.randn(2, 6, WIDTH).double()
-    view = View(torch.arange(3), torch.arange(6))
-    found = module.attend(x, module.project(memory, view.k_pos), view)
-    torch.testing.assert_close(found, expected(module, x, memory, view, Positions()), rtol=0, atol=1e-10)
+    context = AttentionContext(torch.arange(3), torch.arange(6))
+    found = module.cross_attend(x, module.project(memory, context.k_pos), context)
+    torch.testing.assert_close(found, expected(module, x, memory, context, Positions()), rtol=0, atol=1e-10)

@@ -7,7 +7,7 @@ from torch import Tensor
 from qkv.core.errors import QkvError, UsageError
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.saved.folder import new_model
 from qkv.models.transformer.model import Seq2Seq
 from tests.support.small import small_config, small_model, small_text
@@ -28,7 +28,7 @@ def global_at(model: Seq2Seq, texts: list[str]) -> Tensor:
     pos = torch.arange(ids.shape[1])
     keep = torch.ones_like(ids, dtype=torch.bool)
     keep[1, -1] = False
-    return attention.is_global(View(pos, pos, keep=keep, tokens=ids), len(texts))
+    return attention.is_global(AttentionContext(pos, pos, keep=keep, tokens=ids), len(texts))
 
 
 def test_they_are_found_wherever_they_stand_and_are_real() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qkv.kernels.recompute import undo
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.config import ModelConfig
 from qkv.models.transformer.model import Seq2Seq
 from qkv.models.transformer.stacks import reversible
@@ -28,7 +28,7 @@ PARTS: list[dict[str, Any]] = [
 class Stored(Depth):
     """The same two streams with everything kept."""
 
-    def forward(self, x: Tensor, layers: Layers, view: View) -> Tensor:
+    def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         a, b = x, x
         for number in range(self.num_layers):
             for connection, f in layers.sublayers(number):
@@ -65,7 +65,7 @@ def test_the_input_of_a_trained_encoder_is_found_again() -> None:
     branches = [
         lambda x, part=part: branch(part[0], part[1], x)
         for layer in model.encoder.in_order()
-        for part in layer.sublayers(View(pos, pos))
+        for part in layer.sublayers(AttentionContext(pos, pos))
     ]
     with torch.no_grad():
         x = model.src_embedder(batch.src[:, :5], pos)

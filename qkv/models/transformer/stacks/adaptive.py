@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.models.transformer.channels import Halting, auxiliary_losses, haltings
 from qkv.models.transformer.stacks.base import Layers, StackConfig, stacks
@@ -65,14 +65,14 @@ class Adaptive(Universal):
         nn.init.xavier_uniform_(self.halt.weight)
         nn.init.constant_(self.halt.bias, start_bias)
 
-    def forward(self, x: Tensor, layers: Layers, view: View) -> Tensor:
-        real = view.q_keep if view.q_keep is not None else view.keep
+    def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
+        real = context.q_keep if context.q_keep is not None else context.keep
         if real is None:
             real = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
-        walk = self._walk(x, real, lambda number, h: layers(number, self.marked(h, number, view)))
+        walk = self._walk(x, real, lambda number, h: layers(number, self.marked(h, number, context)))
         # What comes later may go deeper than these positions, and attends to them at every depth.
         for number in range(walk.taken, self.num_layers):
-            layers.remember(number, self.marked(walk.state, number, view))
+            layers.remember(number, self.marked(walk.state, number, context))
         layers.end_at(walk.steps - 1)
         cost = (walk.steps + walk.remainder).sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
         auxiliary_losses.say(self.ponder * cost)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Connection, Sublayer
 
@@ -50,15 +50,15 @@ class Depth(nn.Module):
         super().__init__()
         self.num_layers = num_layers
 
-    def states(self, x: Tensor, layers: Layers, view: View) -> Iterator[Tensor]:
+    def states(self, x: Tensor, layers: Layers, context: AttentionContext) -> Iterator[Tensor]:
         """The state [B, T, D] after each layer; only of a kind that `exposes` them."""
         for number in range(self.num_layers):
             x = layers(number, x)
             yield x
 
-    def forward(self, x: Tensor, layers: Layers, view: View) -> Tensor:
+    def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         """All positions [B, T, D] to the result of the stack, before its final norm."""
-        for state in self.states(x, layers, view):
+        for state in self.states(x, layers, context):
             x = state
         return x
 

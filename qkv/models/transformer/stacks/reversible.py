@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.kernels.recompute import Step, reversible
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Connection, Sublayer
 from qkv.models.transformer.stacks.base import Depth, Layers, StackConfig, TrainedLayers, stacks
@@ -40,7 +40,7 @@ class Reversible(Depth):
     F is what a sublayer adds to its residual stream, with the norm and the dropout of its connection.
     """
 
-    def forward(self, x: Tensor, layers: Layers, view: View) -> Tensor:
+    def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         if not (torch.is_grad_enabled() and isinstance(layers, TrainedLayers)):
             return self._walk(x, layers)
         steps = [

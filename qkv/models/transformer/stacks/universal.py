@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.functional.positions import sinusoidal
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.models.transformer.stacks.base import Depth, Layers, StackConfig, stacks
 
@@ -41,12 +41,12 @@ class Universal(Depth):
         signal = sinusoidal(torch.arange(1, num_layers + 1), d_model)
         self.register_buffer("step_signal", signal, persistent=False)
 
-    def marked(self, x: Tensor, number: int, view: View) -> Tensor:
+    def marked(self, x: Tensor, number: int, context: AttentionContext) -> Tensor:
         """What the layer reads at a step, counted from 0: the state, its positions and the step."""
-        placed = self.positions.embed(x, view.q_told) if number else x
+        placed = self.positions.embed(x, context.q_position_ids) if number else x
         return placed + self.step_signal[number]
 
-    def states(self, x: Tensor, layers: Layers, view: View) -> Iterator[Tensor]:
+    def states(self, x: Tensor, layers: Layers, context: AttentionContext) -> Iterator[Tensor]:
         for number in range(self.num_layers):
-            x = layers(number, self.marked(x, number, view))
+            x = layers(number, self.marked(x, number, context))
             yield x

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.stack import Stack
 from qkv.models.transformer.stacks.base import Layers
 
@@ -17,9 +17,9 @@ class Wiring(nn.Module):
     The memory has one row a source token, [B, S, W], of any width W, so that all else can keep, repeat and reorder it.
     """
 
-    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, view: View) -> Tensor:
+    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         """Embedded source [B, S, D] to memory [B, S, W]; `layers` are the encoder's, with or without gradients."""
-        return self.expose(encoder.all_states(x, layers, view))
+        return self.expose(encoder.all_states(x, layers, context))
 
     def expose(self, states: list[Tensor]) -> Tensor:
         """S_0 ... S_N to memory [B, S, W]; the last one has passed the norm that follows the stack."""
@@ -33,9 +33,9 @@ class Wiring(nn.Module):
         """Something said of each source position [..., S], said of each place that is attended to [..., S']."""
         return of_positions
 
-    def look(self, cross_view: View) -> View:
+    def look(self, cross_context: AttentionContext) -> AttentionContext:
         """What the decoder may see of the source, `spread`."""
-        return cross_view
+        return cross_context
 
     def fold(self, weights: Tensor) -> Tensor:
         """Attention weights over places [..., S'] to weights over source positions [..., S]."""

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.wirings.base import Wiring, WiringConfig, wirings
 from qkv.models.transformer.wirings.exposed import StateNorms
 
@@ -50,9 +50,9 @@ class Concatenated(Wiring):
     def spread(self, of_positions: Tensor) -> Tensor:
         return of_positions.repeat(*[1] * (of_positions.dim() - 1), len(self.layer_embedding))
 
-    def look(self, cross_view: View) -> View:
-        keep = None if cross_view.keep is None else self.spread(cross_view.keep)
-        return replace(cross_view, k_pos=self.spread(cross_view.k_pos), keep=keep)
+    def look(self, cross_context: AttentionContext) -> AttentionContext:
+        keep = None if cross_context.keep is None else self.spread(cross_context.keep)
+        return replace(cross_context, k_pos=self.spread(cross_context.k_pos), keep=keep)
 
     def fold(self, weights: Tensor) -> Tensor:
         return weights.unflatten(-1, (len(self.layer_embedding), -1)).sum(dim=-2)

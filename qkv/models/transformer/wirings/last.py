@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.stack import Stack
 from qkv.models.transformer.stacks.base import Layers
 from qkv.models.transformer.wirings.base import Wiring, WiringConfig, wirings
@@ -34,9 +34,9 @@ class Last(Wiring):
         super().__init__()
         self.decoder_layers = decoder_layers
 
-    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, view: View) -> Tensor:
+    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         # The states in between need not be held.
-        return encoder.run(x, layers, view)
+        return encoder.run(x, layers, context)
 
     def expose(self, states: list[Tensor]) -> Tensor:
         return states[-1]

@@ -12,7 +12,7 @@ from qkv.functional.ctc import collapse
 from qkv.inference.layers import EncoderPass, FusedEncoderLayer, padding_mask
 from qkv.inference.layout import by_columns, copied_by_columns, lay_by_columns
 from qkv.layers.attention.base import Block
-from qkv.layers.attention.context import View
+from qkv.layers.attention.context import AttentionContext
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
 from qkv.models.saved.folder import SavedModel
@@ -94,8 +94,8 @@ class SourceDrafter:
     def begin(self, sources: DraftSources) -> Drafts:
         head, opened = self.head, self.head.opened(sources.memory)
         pos = torch.arange(opened.shape[1], device=opened.device)
-        view = View(pos, pos, keep=head.kept(sources.src_keep))
-        layers = EncoderPass(self.layers, Block(view, len(pos), padding_mask(view.keep, opened)))
+        context = AttentionContext(pos, pos, keep=head.kept(sources.src_keep))
+        layers = EncoderPass(self.layers, Block(context, len(pos), padding_mask(context.keep, opened)))
         rows = opened.flatten(0, 1)
         for number in range(len(self.layers)):
             rows = layers(number, rows)
