@@ -31,8 +31,8 @@ def expected(
         split_heads(part(y), HEADS) for part, y in ((module.query, x), (module.key, memory), (module.value, memory))
     )
     q, k = scheme.rotate(q, context.q_pos), scheme.rotate(k, context.k_pos)
-    context, _ = scaled_dot_product(q, k, v, context.mask, scheme.bias(q, context.q_pos, context.k_pos))
-    return module.output(merge_heads(context))
+    output, _ = scaled_dot_product(q, k, v, context.mask, scheme.bias(q, context.q_pos, context.k_pos))
+    return module.output(merge_heads(output))
 
 
 @pytest.fixture
