@@ -1,1 +1,5 @@
-"""What is learned: a model and a batch to a loss."""
+"""What is learned: a model and a batch to a loss. Importing the package registers the objective of every decoder."""
+
+from qkv.objectives import canvas, ctc, dag, mask_predict, nat
+
+__all__ = ["canvas", "ctc", "dag", "mask_predict", "nat"]

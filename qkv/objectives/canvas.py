@@ -9,7 +9,7 @@ from qkv.models.parallel.base import open_canvas
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
-from qkv.objectives.parts import Parts
+from qkv.objectives.parts import Parts, objectives
 
 
 class Canvas:
@@ -45,3 +45,6 @@ class Canvas:
         decoded = model.fill(canvas, source)[counts]
         loss, nll = model.head.loss(decoded, labels[counts], weights[counts], smoothing)
         return LossReport(loss, float(nll), float(weights.sum()), int((lengths > sizes).sum()))
+
+
+objectives.register("canvas", Canvas)

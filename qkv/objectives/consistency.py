@@ -15,30 +15,40 @@ from qkv.functional.noise import choose
 from qkv.layers.embedding import TokenEmbedding
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.base import LossReport
-from qkv.text.special import SpecialIds
+from qkv.text.special import SPECIAL, SpecialIds
+
+
+class Consistency:
+    """Two passes over the same pairs, and how far apart their predictions may be.
+
+    Args:
+        agreement: How the two predictions make a loss.
+        special: Ids of the special tokens.
+    """
+
+    def __init__(self, agreement: Agreement, special: SpecialIds = SPECIAL) -> None:
+        self.agreement = agreement
+        self.special = special
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
+        """Decoded vectors [2 B, T, D] of both passes, from one forward of a batch twice as large."""
+        raise NotImplementedError
+
+    def loss(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
+        """The likelihood in the report is the first pass's."""
+        decoded = self.decode(model, batch, tgt_in).unflatten(0, (2, len(tgt_in)))
+        counts = batch.tgt_weight > 0
+        weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
+        pairs = decoded[:, counts].transpose(0, 1)
+        loss, nll = model.head.consistent_loss(pairs, targets, weights, smoothing, self.agreement)
+        return LossReport(loss, float(nll), float(weights.sum()))
 
 
 class ConsistencyConfig(Config):
     """Two passes and how far apart they may be."""
 
-    def agreement(self) -> Agreement:
-        """How the two predictions make a loss."""
+    def build(self, special: SpecialIds) -> Consistency:
         raise NotImplementedError
-
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
-        """Decoded vectors [2 B, T, D] of both passes, from one forward of a batch twice as large."""
-        raise NotImplementedError
-
-    def loss(
-        self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds, smoothing: Smoothing
-    ) -> LossReport:
-        """The likelihood in the report is the first pass's."""
-        decoded = self.decode(model, batch, tgt_in, special).unflatten(0, (2, len(tgt_in)))
-        counts = batch.tgt_weight > 0
-        weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
-        pairs = decoded[:, counts].transpose(0, 1)
-        loss, nll = model.head.consistent_loss(pairs, targets, weights, smoothing, self.agreement())
-        return LossReport(loss, float(nll), float(weights.sum()))
 
 
 consistencies = Kinds[ConsistencyConfig]("consistency")
@@ -46,22 +56,26 @@ AnyConsistency = Annotated[ConsistencyConfig, consistencies]
 
 
 @consistencies.register
-class RDrop(ConsistencyConfig):
+class RDropConfig(ConsistencyConfig):
     """R-Drop (Liang 2021): both passes read the same and differ in their dropout; both learn from the target."""
 
     kind: Literal["rdrop"] = "rdrop"
     weight: float = Field(default=5.0, ge=0)
     """The paper's alpha: how much the mean of the two divergences counts beside the sum of the two cross-entropies."""
 
-    def agreement(self) -> Agreement:
-        return r_drop(self.weight)
+    def build(self, special: SpecialIds) -> "RDrop":
+        return RDrop(r_drop(self.weight), special)
 
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
+
+class RDrop(Consistency):
+    """R-Drop: both passes read the same."""
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
         return _decode_both(model, batch, (batch.src, batch.src), (tgt_in, tgt_in))
 
 
 @consistencies.register
-class SimCut(ConsistencyConfig):
+class SimCutConfig(ConsistencyConfig):
     """SimCut (Gao 2022): the second pass reads neither some source tokens nor some target tokens."""
 
     kind: Literal["simcut"] = "simcut"
@@ -72,16 +86,25 @@ class SimCut(ConsistencyConfig):
     fixed: bool = False
     """True: the divergence moves only the second pass towards the first; as published it moves both."""
 
-    def agreement(self) -> Agreement:
-        return sim_cut(self.weight, self.fixed)
+    def build(self, special: SpecialIds) -> "SimCut":
+        return SimCut(sim_cut(self.weight, self.fixed), self.rate, special)
 
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, special: SpecialIds) -> Tensor:
-        src_cut, tgt_cut = (self._cut(ids, special) for ids in (batch.src, tgt_in))
+
+class SimCut(Consistency):
+    """SimCut: in the second pass, the embeddings of a share `rate` of the tokens of both sides are zero."""
+
+    def __init__(self, agreement: Agreement, rate: float = 0.05, special: SpecialIds = SPECIAL) -> None:
+        super().__init__(agreement, special)
+        self.rate = rate
+
+    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
+        src_cut, tgt_cut = (self._cut(ids) for ids in (batch.src, tgt_in))
         with _padding_reads_as_zero(model):
             return _decode_both(model, batch, (batch.src, src_cut), (tgt_in, tgt_cut))
 
-    def _cut(self, ids: Tensor, special: SpecialIds) -> Tensor:
+    def _cut(self, ids: Tensor) -> Tensor:
         """Padding in the place of the tokens that are not read; masks do not change, so positions stay."""
+        special = self.special
         eligible = (ids != special.pad) & (ids != special.bos) & (ids != special.eos)
         return ids.masked_fill(choose(eligible, self.rate, torch.default_generator), special.pad)
 

@@ -12,6 +12,7 @@ from qkv.models.decoders.ctc import CtcModel
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
+from qkv.objectives.parts import objectives
 from qkv.text.special import SpecialIds
 
 
@@ -48,3 +49,6 @@ class _Pairs(LatticePairs):
         wrong = self.keep & (logits.gather(2, column)[..., 0] < highest)
         counts = glance_counts(wrong, ratio) * self.fits
         return torch.where(choose_some(self.keep, counts, torch.default_generator), path, self.open)
+
+
+objectives.register("ctc", Ctc)

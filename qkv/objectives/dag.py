@@ -12,6 +12,7 @@ from qkv.models.decoders.dag import ENDS, DagModel
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
+from qkv.objectives.parts import objectives
 from qkv.text.special import SPECIAL, SpecialIds
 
 
@@ -58,3 +59,6 @@ class _Pairs(LatticePairs):
         shown = choose_some(inside, glance_counts(wrong, ratio), torch.default_generator)
         # What is not shown is written to the first vertex, which reads the start symbol whatever stands there.
         return self.open.scatter(1, way * shown, torch.where(shown, self.targets, SPECIAL.mask))
+
+
+objectives.register("dag", Dag)

@@ -11,7 +11,7 @@ from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.nat import LengthPairs
-from qkv.objectives.parts import Parts
+from qkv.objectives.parts import Parts, objectives
 
 
 class MaskPredict:
@@ -41,3 +41,6 @@ class MaskPredict:
 def how_many(lengths: Tensor) -> Tensor:
     """u ~ U{1 .. |Y|} for each length."""
     return (torch.rand(lengths.shape, device=lengths.device) * lengths).floor().long() + 1
+
+
+objectives.register("mask_predict", MaskPredict)

@@ -14,7 +14,7 @@ from qkv.models.parallel.length_predictor import length_classes
 from qkv.models.transformer.model import Seq2Seq
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
-from qkv.objectives.parts import Parts
+from qkv.objectives.parts import Parts, objectives
 
 
 class LengthPairs:
@@ -72,3 +72,6 @@ class Nat:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         return pairs.loss(pairs.open, self.parts.plain, self.decoder.length_weight)
+
+
+objectives.register("nat", Nat)

@@ -1,11 +1,19 @@
-"""What the objectives of non-autoregressive decoders are built from."""
+"""What the objectives of non-autoregressive decoders are built from, and their registry.
 
+The file of a decoder kind's objective registers it under the name of the kind:
+
+    objectives.register("ctc", Ctc)
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import Field
 
-from qkv.config.base import Config
+from qkv.config import Config, Names
 from qkv.functional.losses import Smoothing
+from qkv.objectives.base import Objective
 from qkv.text.special import SpecialIds
 
 
@@ -35,3 +43,7 @@ class Parts:
     """For validation: none."""
     glancing: GlancingConfig | None
     special: SpecialIds
+
+
+objectives = Names[Callable[[Any, Parts], Objective]]("objective")
+"""By kind of decoder: its config and the parts -> what trains it."""

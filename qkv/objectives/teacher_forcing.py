@@ -33,10 +33,8 @@ class TeacherForcing:
     """loss = sum over target tokens of -sum_v q_v log p_v, with q the smoothed target distribution."""
 
     def __init__(self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> None:
-        self.noise = config.noise
-        self.consistency = config.consistency
-        self.special = special
-        self.vocab_size = vocab_size
+        self.noise = [noise.build(special, vocab_size) for noise in config.noise]
+        self.consistency = config.consistency.build(special) if config.consistency else None
         self.smoothing = config.smoothing.build(vocab_size, special.pad, frequencies)
         self.plain = no_smoothing(vocab_size)
 
@@ -45,9 +43,9 @@ class TeacherForcing:
         """With noise, smoothing and consistency; `update` counts from 1 and sets the noise's warm-up."""
         tgt_in = batch.tgt_in
         for noise in self.noise:
-            tgt_in = noise.apply(tgt_in, update, self.special, self.vocab_size)
+            tgt_in = noise(tgt_in, update)
         if self.consistency:
-            return self.consistency.loss(model, batch, tgt_in, self.special, self.smoothing)
+            return self.consistency.loss(model, batch, tgt_in, self.smoothing)
         return self._loss(model, batch, tgt_in, self.smoothing)
 
     def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:

@@ -14,7 +14,7 @@ from qkv.models.decoders import decoders
 from qkv.models.parallel.base import ParallelModel, StretchedModel
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.size import count_parameters
-from qkv.objectives.build import OBJECTIVES
+from qkv.objectives.parts import objectives
 from qkv.search.refinement.generators import GENERATORS
 from qkv.text import SPECIAL
 from tests.support.parallel import PARALLEL, decode, objective_of, parallel_model
@@ -156,7 +156,7 @@ def room(model: Any, source: list[int]) -> float:
 
 
 def test_every_kind_has_an_objective_and_a_generator() -> None:
-    assert {decoders[kind] for kind in PARALLEL} == set(OBJECTIVES)
+    assert set(PARALLEL) == set(objectives)
     assert {type(parallel_model(kind)) for kind in PARALLEL} == set(GENERATORS)
     assert {model.kind for model in GENERATORS} == set(PARALLEL)
 

@@ -25,6 +25,11 @@ class DecoderConfig(Config):
         return False
 
     @property
+    def sums_paths(self) -> bool:
+        """Whether its likelihood is a sum over the paths that give the target, so that no position has one label."""
+        return False
+
+    @property
     def predicts_length(self) -> bool:
         """Whether it reads the length of the output off the encoder's last states."""
         return False

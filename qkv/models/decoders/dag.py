@@ -33,6 +33,10 @@ class DagConfig(DecoderConfig):
     def glances(self) -> bool:
         return True
 
+    @property
+    def sums_paths(self) -> bool:
+        return True
+
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return stretched(src_tokens, self.factor, ENDS)
 

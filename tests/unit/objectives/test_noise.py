@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.objectives.noise import Drop, MaskOut, NoiseConfig, Replace, Swap, noises
+from qkv.objectives.noise import DropConfig, MaskOutConfig, NoiseConfig, ReplaceConfig, SwapConfig, noises
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
@@ -29,7 +29,7 @@ def eligible(tgt_in: Tensor) -> Tensor:
 
 def noisy(config: NoiseConfig, tgt_in: Tensor, update: int = 1, seed: int = 0) -> Tensor:
     torch.manual_seed(seed)
-    return config.apply(tgt_in, update, SPECIAL, LARGE)
+    return config.build(SPECIAL, LARGE)(tgt_in, update)
 
 
 def within_three_sigma(changed: Tensor, tgt_in: Tensor, rate: float) -> None:
@@ -60,10 +60,10 @@ def test_start_symbol_and_padding_never_change(kind: str) -> None:
 def test_swapped_tokens_are_the_same_ones_and_stay_near(distance: int) -> None:
     tgt_in = torch.arange(5, 65).repeat(50, 1)
     tgt_in[:, 0] = SPECIAL.bos
-    found = noisy(Swap(rate=1.0, distance=distance), tgt_in)
+    found = noisy(SwapConfig(rate=1.0, distance=distance), tgt_in)
     assert torch.equal(found.sort().values, tgt_in.sort().values)
     assert int((found[:, 1:] - tgt_in[:, 1:]).abs().max()) == distance
-    some = noisy(Swap(rate=0.2, distance=distance), tgt_in)
+    some = noisy(SwapConfig(rate=0.2, distance=distance), tgt_in)
     assert 0.02 < float((some != tgt_in).float().mean()) <= 0.2
 
 
@@ -83,9 +83,9 @@ def test_the_input_itself_is_left_alone(kind: str) -> None:
 def test_what_a_token_becomes() -> None:
     tgt_in = many()
     where = eligible(tgt_in)
-    assert set(noisy(Drop(rate=1.0), tgt_in)[where].tolist()) == {SPECIAL.unk}
-    assert set(noisy(MaskOut(rate=1.0), tgt_in)[where].tolist()) == {SPECIAL.mask}
-    drawn = noisy(Replace(rate=1.0), tgt_in)[where]
+    assert set(noisy(DropConfig(rate=1.0), tgt_in)[where].tolist()) == {SPECIAL.unk}
+    assert set(noisy(MaskOutConfig(rate=1.0), tgt_in)[where].tolist()) == {SPECIAL.mask}
+    drawn = noisy(ReplaceConfig(rate=1.0), tgt_in)[where]
     assert set(drawn.tolist()) == set(range(5, LARGE))
 
 
@@ -99,7 +99,8 @@ def test_the_seed_of_torch_decides(kind: str) -> None:
 @every_writing_noise
 def test_the_rate_grows_over_the_warm_up(kind: str) -> None:
     config, tgt_in = noises[kind](rate=0.4, warmup=100), many()
-    assert [config.rate_at(update) for update in (1, 50, 100, 101, 9999)] == pytest.approx([0.004, 0.2, 0.4, 0.4, 0.4])
+    rates = [config.build(SPECIAL, LARGE).rate_at(update) for update in (1, 50, 100, 101, 9999)]
+    assert rates == pytest.approx([0.004, 0.2, 0.4, 0.4, 0.4])
     shares = [float((noisy(config, tgt_in, update) != tgt_in)[eligible(tgt_in)].float().mean()) for update in (1, 50)]
     assert shares == pytest.approx([0.004, 0.2], abs=0.02)
 
@@ -132,7 +133,7 @@ def test_training_reads_noise_and_is_still_asked_for_the_true_tokens() -> None:
     batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
     before = snapshot(batch)
     torch.manual_seed(1)
-    report = teacher(Drop(rate=0.5)).training_loss(reader, batch, 1)
+    report = teacher(DropConfig(rate=0.5)).training_loss(reader, batch, 1)
     assert not torch.equal(reader.read[0], batch.tgt_in)
     assert all(torch.equal(x, y) for x, y in zip(before, snapshot(batch), strict=True))
     decoded = reader.model(batch.src, batch.src_keep, reader.read[0])
@@ -142,7 +143,7 @@ def test_training_reads_noise_and_is_still_asked_for_the_true_tokens() -> None:
 
 def test_validation_reads_no_noise() -> None:
     batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
-    teacher(Drop(rate=1.0), MaskOut(rate=1.0)).validation_loss(reader, batch)
+    teacher(DropConfig(rate=1.0), MaskOutConfig(rate=1.0)).validation_loss(reader, batch)
     assert torch.equal(reader.read[0], batch.tgt_in)
 
 
@@ -150,15 +151,15 @@ def test_noises_follow_one_another() -> None:
     """Replaced, then dropped: all are <unk>; the other way round none is."""
     batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
     where = eligible(batch.tgt_in)
-    teacher(Replace(rate=1.0), Drop(rate=1.0)).training_loss(reader, batch, 1)
-    teacher(Drop(rate=1.0), Replace(rate=1.0)).training_loss(reader, batch, 1)
+    teacher(ReplaceConfig(rate=1.0), DropConfig(rate=1.0)).training_loss(reader, batch, 1)
+    teacher(DropConfig(rate=1.0), ReplaceConfig(rate=1.0)).training_loss(reader, batch, 1)
     assert set(reader.read[0][where].tolist()) == {SPECIAL.unk}
     assert SPECIAL.unk not in reader.read[1][where].tolist()
 
 
 def test_the_warm_up_follows_the_update() -> None:
     batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
-    late = teacher(Drop(rate=1.0, warmup=10**9))
+    late = teacher(DropConfig(rate=1.0, warmup=10**9))
     late.training_loss(reader, batch, 1)
     late.training_loss(reader, batch, 10**9)
     assert torch.equal(reader.read[0], batch.tgt_in)
