@@ -27,7 +27,7 @@ from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.saved.locate import locate_model
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.batching import by_length
 from qkv.search.beam import BeamConfig
@@ -79,7 +79,7 @@ def random_models(number: int, count: int) -> Work:
     work: Work = []
     for seed in range(number):
         torch.manual_seed(seed)
-        model = build_model(ModelConfig(**SMALL), VOCABULARY, VOCABULARY, SPECIAL.pad).eval()
+        model = build_model(TransformerConfig(**SMALL), VOCABULARY, VOCABULARY, SPECIAL.pad).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))

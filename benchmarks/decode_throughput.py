@@ -49,9 +49,9 @@ def make(preset: str, folder: Path) -> None:
     from qkv.export.ctranslate2 import export_ctranslate2
     from qkv.export.huggingface import export_huggingface
     from qkv.models.saved.folder import save_model
-    from qkv.models.transformer.config import ModelConfig
+    from qkv.models.transformer.config import TransformerConfig
 
-    saved = random_model(ModelConfig(preset=preset))
+    saved = random_model(TransformerConfig(preset=preset))
     save_model(folder / "ours", saved)
     export_huggingface(saved, folder / "hf")
     for quantization in (None, "int8"):

@@ -23,7 +23,7 @@ from qkv.data.store import Limits, PairStore
 from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
 from qkv.models.saved.header import require_memory
 from qkv.models.saved.weights import load_weights, read_weights
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.recipe import Recipe
@@ -127,7 +127,7 @@ def _model(folder: Path) -> list[Target]:
     return found
 
 
-def _read_weights(folder: Path, model: Seq2Seq) -> None:
+def _read_weights(folder: Path, model: Transformer) -> None:
     """As `load_model` does it; the model is not built each time."""
     require_memory(folder / WEIGHTS)
     verify_folder(folder)

@@ -27,8 +27,8 @@ from qkv.data.batch import Batch, collate
 from qkv.layers.position_offsets import offsets
 from qkv.layers.positions import positions
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import Limits, SearchTask
@@ -84,7 +84,7 @@ def batch_of(pairs: list[tuple[str, str]]) -> Batch:
     return collate(src, tgt, SPECIAL, SPECIAL, range(len(pairs)))
 
 
-def model_config(scheme: str, options: argparse.Namespace) -> ModelConfig:
+def model_config(scheme: str, options: argparse.Namespace) -> TransformerConfig:
     """A table of learned positions, and the room of randomised ones, are as long as the longest test needs."""
     room = max(*options.lengths, options.train_length) + SPARE + 2
     sizes = {"learned": {"max_length": room}, "randomised": {"room": room}, "shift": {"most": room}}
@@ -104,10 +104,10 @@ def model_config(scheme: str, options: argparse.Namespace) -> ModelConfig:
         "position_offsets": {"kind": offset or "none", **sizes.get(offset, {})},
         "share_embeddings": "all",
     }
-    return validate(ModelConfig, settings, f"the scheme {scheme}")
+    return validate(TransformerConfig, settings, f"the scheme {scheme}")
 
 
-def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[float], None]) -> tuple[Seq2Seq, int]:
+def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[float], None]) -> tuple[Transformer, int]:
     """Until --updates or --seconds are over, whichever comes first; the model, and how many updates it had."""
     torch.manual_seed(run["seed"])
     config, source = model_config(run["scheme"], options), random.Random(run["seed"])
@@ -130,7 +130,7 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
 
 
 @torch.no_grad()
-def accuracy(model: Seq2Seq, task: str, length: int, samples: int) -> tuple[float, float]:
+def accuracy(model: Transformer, task: str, length: int, samples: int) -> tuple[float, float]:
     """(characters in their place, whole sequences right) of the same inputs for every scheme."""
     source = random.Random(f"{task} {length}")
     pairs = [TASKS[task](source, length) for _ in range(samples)]

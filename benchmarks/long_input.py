@@ -20,7 +20,7 @@ import torch
 from process_memory import allow, peak_bytes, ran_out
 
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.recipes import load_recipe
 
 RECIPE = "long-retrieval"
@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-def update(model: Seq2Seq, rows: int, length: int) -> None:
+def update(model: Transformer, rows: int, length: int) -> None:
     """Forward, backward and a step on random tokens."""
     optimizer = torch.optim.Adam(model.parameters())
     src, tgt = torch.randint(5, VOCAB, (rows, length)), torch.randint(5, VOCAB, (rows, 2))

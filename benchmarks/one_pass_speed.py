@@ -20,7 +20,7 @@ from random_models import LENGTH, random_model, random_texts
 from qkv.export.folder import export_model
 from qkv.models.decoders.ctc import CtcConfig
 from qkv.models.saved.folder import save_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.greedy import GreedyConfig
 
 BASELINES = {"torch": "greedy, torch", "CTranslate2 int8": "greedy, ctranslate2 int8"}
@@ -29,14 +29,14 @@ BASELINES = {"torch": "greedy, torch", "CTranslate2 int8": "greedy, ctranslate2 
 def systems_of(preset: str, folder: Path) -> Iterator[System]:
     search = GreedyConfig(max_length=LENGTH)
     model = folder / "greedy"
-    save_model(model, random_model(ModelConfig(preset=preset)))
+    save_model(model, random_model(TransformerConfig(preset=preset)))
     export_model(model, "ctranslate2", folder / "ct2-int8", "int8")
     yield System("greedy, torch", preset, model, "torch", search)
     yield System("greedy, ctranslate2", preset, model, "ctranslate2", search)
     yield System("greedy, ctranslate2 int8", preset, folder / "ct2-int8", "auto", search)
     for upsample in (1, 2):
         name, one_pass = f"ctc, {upsample} a token", folder / f"ctc{upsample}"
-        save_model(one_pass, random_model(ModelConfig(preset=preset, decoder=CtcConfig(upsample=upsample))))
+        save_model(one_pass, random_model(TransformerConfig(preset=preset, decoder=CtcConfig(upsample=upsample))))
         export_model(one_pass, "onnx", folder / f"onnx{upsample}-int8", "int8")
         yield System(f"{name}, torch", preset, one_pass, "torch")
         yield System(f"{name}, onnxruntime", preset, one_pass, "onnxruntime")

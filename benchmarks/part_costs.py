@@ -28,8 +28,8 @@ from qkv.layers.attention import attentions
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.objectives.build import build_objective
@@ -61,9 +61,9 @@ class Candidate:
     """A model with one kind of a part, and what it took so far."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        config = ModelConfig(preset="tiny", share_embeddings="all", **settings)
+        config = TransformerConfig(preset="tiny", share_embeddings="all", **settings)
         torch.manual_seed(0)
-        self.model: Seq2Seq = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
+        self.model: Transformer = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
         self.objective = build_objective(ObjectiveConfig(), config.decoder, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
         self.gradient = FlatGradient(self.model)
         self.config = AdamWConfig()
@@ -108,7 +108,7 @@ def random_pairs(count: int, length: int) -> Batch:
 
 def kinds_of(part: str) -> dict[str, Candidate]:
     """All kinds of a part by their labels, the default first."""
-    default = ModelConfig.model_fields[part].default.kind
+    default = TransformerConfig.model_fields[part].default.kind
     names = sorted(PARTS[part].names(), key=lambda kind: (kind != default, kind))
     return {kind: Candidate({part: kind} | NEEDED.get(kind, {})) for kind in names}
 

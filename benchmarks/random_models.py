@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qkv.models.saved.folder import SavedModel
-    from qkv.models.transformer.config import ModelConfig
+    from qkv.models.transformer.config import TransformerConfig
 
 VOCABULARY, LENGTH = 8000, 15
 
 
-def random_model(config: "ModelConfig") -> "SavedModel":
+def random_model(config: "TransformerConfig") -> "SavedModel":
     """END's vector is zero, so that it is never among the best: an output is as long as it may be."""
     # Here: a program that only wants texts shall not have PyTorch in its process.
     import torch

@@ -17,7 +17,7 @@ import time
 import torch
 
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 
 VOCAB = 1000
 TRUTHFUL = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
@@ -38,7 +38,7 @@ def megabytes() -> float:
 def measure(kind: str, depth: int, options: argparse.Namespace) -> None:
     """Prints the peak and the seconds of one pass."""
     sizes = {"d_model": options.width, "d_ff": 4 * options.width, "num_heads": 4, "decoder_layers": 1, "dropout": 0.1}
-    config = ModelConfig(**sizes, encoder_layers=depth, residual="pre", share_layers=True, **KINDS[kind])
+    config = TransformerConfig(**sizes, encoder_layers=depth, residual="pre", share_layers=True, **KINDS[kind])
     torch.manual_seed(0)
     model = build_model(config, VOCAB, VOCAB, 0)
     src = torch.randint(5, VOCAB, (options.batch, options.length))

@@ -5,7 +5,7 @@ from pathlib import Path
 from qkv.config import Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.data.readers import TsvCorpus
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.recipe import Recipe, TrainingConfig, ValidationConfig
 from qkv.training.schedules import LinearConfig
@@ -22,7 +22,7 @@ def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
         data=DataConfig(root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))),
         text=TextConfig(src=CharacterConfig(), tgt=WhitespaceConfig()),
         batch=BatchConfig(tokens=1024),
-        model=ModelConfig.model_validate(sizes),
+        model=TransformerConfig.model_validate(sizes),
         schedule=LinearConfig(peak=3e-3, warmup=200),
         training=TrainingConfig(stop_after=Period(minutes, "minutes"), workers="auto"),
         validation=ValidationConfig(

@@ -9,7 +9,7 @@ from qkv.data.batch import padded
 from qkv.engines.base import DecodeRequest
 from qkv.inference.whole import fused
 from qkv.models.parallel.base import ParallelModel
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig, SearchTask
 from qkv.search.forced import grouped
 from qkv.search.greedy import GreedyConfig
@@ -33,7 +33,7 @@ class TorchEngine:
     batch_tokens = 4096
 
     def __init__(
-        self, models: Sequence[Seq2Seq], drafting: Drafting | None = None, rescorer: Rescorer | None = None
+        self, models: Sequence[Transformer], drafting: Drafting | None = None, rescorer: Rescorer | None = None
     ) -> None:
         self.models = models
         self.drafting = drafting
@@ -108,7 +108,7 @@ def _smallest(limits: Sequence[int | None]) -> int | None:
 
 
 @contextmanager
-def evaluating(models: Sequence[Seq2Seq]) -> Iterator[None]:
+def evaluating(models: Sequence[Transformer]) -> Iterator[None]:
     """Inside, nothing is dropped; afterwards each model is in the mode that it was in."""
     # Going through all modules of a model that evaluates already would take as long as a short sentence.
     training = [model for model in models if model.training]

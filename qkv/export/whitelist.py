@@ -7,7 +7,7 @@ from torch import nn
 from qkv.config.base import Config
 from qkv.core.errors import UsageError
 from qkv.layers.attention import AttentionConfig, FullConfig
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 
 KINDS = ("residual", "positions", "feed_forward")
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
@@ -20,7 +20,7 @@ Allowed = Mapping[str, Collection[type[Config]]]
 """The kinds of each part that a format has."""
 
 
-def unknown_parts(config: ModelConfig, allowed: Allowed, target: str, known: Collection[str]) -> list[str]:
+def unknown_parts(config: TransformerConfig, allowed: Allowed, target: str, known: Collection[str]) -> list[str]:
     """Why `target` cannot hold this model: parts of a kind that is not in `allowed`, and settings not in `known`."""
     reasons = []
     for part in KINDS:

@@ -14,7 +14,7 @@ from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 
 MOST_KEPT = 1024
 """Positions up to which the causal mask of all of them is kept."""
@@ -29,7 +29,7 @@ class TransformerInference:
             many.
     """
 
-    def __init__(self, model: Seq2Seq, few_rows: bool = False) -> None:
+    def __init__(self, model: Transformer, few_rows: bool = False) -> None:
         model = copied_by_columns(model) if few_rows else model
         self.encoder = FusedEncoder(model.encoder, few_rows)
         self.decoder = FusedDecoder(model.decoder, few_rows)

@@ -10,9 +10,9 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 
-Model = TypeVar("Model", bound=Seq2Seq)
+Model = TypeVar("Model", bound=Transformer)
 
 
 def fused(model: Model) -> Model:

@@ -6,7 +6,7 @@ from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing
 from qkv.models.decoders.canvas import CanvasConfig, CanvasModel
 from qkv.models.parallel.base import open_canvas
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import Parts, objectives
@@ -23,13 +23,13 @@ class Canvas:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         return self._loss(model, batch, self.parts.smoothing, self.decoder.tail)
 
-    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         return self._loss(model, batch, self.parts.plain, 0.0)
 
-    def _loss(self, model: Seq2Seq, batch: Batch, smoothing: Smoothing, tail: float) -> LossReport:
+    def _loss(self, model: Transformer, batch: Batch, smoothing: Smoothing, tail: float) -> LossReport:
         assert isinstance(model, CanvasModel)
         source = model.read(batch.src, batch.src_keep)
         targets, lengths = without_end(batch, self.parts.special.pad)

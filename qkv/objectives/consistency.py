@@ -13,7 +13,7 @@ from qkv.data.batch import Batch
 from qkv.functional.losses import Agreement, Smoothing, r_drop, sim_cut
 from qkv.functional.noise import choose
 from qkv.layers.embedding import TokenEmbedding
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.text.special import SPECIAL, SpecialIds
 
@@ -30,11 +30,11 @@ class Consistency:
         self.agreement = agreement
         self.special = special
 
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
+    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
         """Decoded vectors [2 B, T, D] of both passes, from one forward of a batch twice as large."""
         raise NotImplementedError
 
-    def loss(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
+    def loss(self, model: Transformer, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         """The likelihood in the report is the first pass's."""
         decoded = self.decode(model, batch, tgt_in).unflatten(0, (2, len(tgt_in)))
         counts = batch.tgt_weight > 0
@@ -70,7 +70,7 @@ class RDropConfig(ConsistencyConfig):
 class RDrop(Consistency):
     """R-Drop: both passes read the same."""
 
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
+    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
         return _decode_both(model, batch, (batch.src, batch.src), (tgt_in, tgt_in))
 
 
@@ -97,7 +97,7 @@ class SimCut(Consistency):
         super().__init__(agreement, special)
         self.rate = rate
 
-    def decode(self, model: Seq2Seq, batch: Batch, tgt_in: Tensor) -> Tensor:
+    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
         src_cut, tgt_cut = (self._cut(ids) for ids in (batch.src, tgt_in))
         with _padding_reads_as_zero(model):
             return _decode_both(model, batch, (batch.src, src_cut), (tgt_in, tgt_cut))
@@ -109,13 +109,13 @@ class SimCut(Consistency):
         return ids.masked_fill(choose(eligible, self.rate, torch.default_generator), special.pad)
 
 
-def _decode_both(model: Seq2Seq, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Tensor:
+def _decode_both(model: Transformer, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Tensor:
     decoded: Tensor = model(torch.cat(src), batch.src_keep.repeat(2, 1), torch.cat(tgt_in))
     return decoded
 
 
 @contextmanager
-def _padding_reads_as_zero(model: Seq2Seq) -> Iterator[None]:
+def _padding_reads_as_zero(model: Transformer) -> Iterator[None]:
     """Inside, padding embeds as exact zeros; its row alone is not zero where the output head trains it too."""
     embeddings = {model.src_embedder.tokens, model.tgt_embedder.tokens}
     hooks = [embedding.register_forward_hook(_without_padding) for embedding in embeddings]

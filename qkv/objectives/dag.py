@@ -9,7 +9,7 @@ from qkv.functional.losses import Smoothing
 from qkv.kernels.dag import dag_alignment, dag_nll, dag_visits
 from qkv.kernels.labels import label_and_best_log_probs, label_log_probs
 from qkv.models.decoders.dag import ENDS, DagModel
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
 from qkv.objectives.parts import objectives
@@ -23,7 +23,7 @@ class Dag(Lattice):
     room for a second answer. Glancing compares and shows along the best way alone.
     """
 
-    def pairs(self, model: Seq2Seq, batch: Batch) -> LatticePairs:
+    def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:
         assert isinstance(model, DagModel)
         return _Pairs(model, batch, self.parts.special)
 

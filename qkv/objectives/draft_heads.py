@@ -14,7 +14,7 @@ from qkv.kernels.ctc import ctc_fits, ctc_nll
 from qkv.kernels.labels import label_log_probs
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport, Objective, without_end
 from qkv.text.special import SpecialIds
 
@@ -27,7 +27,7 @@ class DraftHeadLoss:
         self.frozen = frozen
         self.special = special
 
-    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         own = self._loss(model, batch)
         if self.frozen:
             return own
@@ -35,11 +35,11 @@ class DraftHeadLoss:
         # Both are sums over the same tokens, so that each counts as much as the other.
         return replace(with_it, sum=with_it.sum + own.sum)
 
-    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         """That of the part which is trained; of a model that learns with it, its own."""
         return self._loss(model, batch) if self.frozen else self.base.validation_loss(model, batch)
 
-    def _loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+    def _loss(self, model: Transformer, batch: Batch) -> LossReport:
         head = model.draft_head
         weight = model.head.weight.detach() if self.frozen else model.head.weight
         if isinstance(head, BlockwiseHeads):
@@ -53,7 +53,7 @@ class DraftHeadLoss:
 
 
 @contextmanager
-def _at_rest(model: Seq2Seq, frozen: bool) -> Iterator[None]:
+def _at_rest(model: Transformer, frozen: bool) -> Iterator[None]:
     """A frozen model computes as it does when it is used: nothing is dropped, nothing learned."""
     training = model.training
     if frozen:

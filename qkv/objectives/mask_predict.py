@@ -7,7 +7,7 @@ from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatModel
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.nat import LengthPairs
@@ -22,14 +22,14 @@ class MaskPredict:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         masked = choose_some(pairs.inside, how_many(pairs.lengths), torch.default_generator)
         canvas = torch.where(masked, pairs.open, pairs.targets)
         return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
 
-    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         """Every other token is masked, from the first on: half of them, and nothing random."""
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)

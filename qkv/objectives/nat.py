@@ -11,7 +11,7 @@ from qkv.kernels.labels import label_logits
 from qkv.models.decoders.nat import NatConfig, NatModel
 from qkv.models.parallel.base import Source, open_canvas
 from qkv.models.parallel.length_predictor import length_classes
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import Parts, objectives
@@ -62,13 +62,13 @@ class Nat:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs, glancing = LengthPairs(model, batch, self.parts), self.parts.glancing
         canvas = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
         return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
 
-    def validation_loss(self, model: Seq2Seq, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         return pairs.loss(pairs.open, self.parts.plain, self.decoder.length_weight)

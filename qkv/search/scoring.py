@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qkv.core.errors import DataError
 from qkv.data.batch import Batch, collate
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.batching import by_length
 from qkv.text import TokenizerPair
 from qkv.text.special import NEVER_OUTPUT
@@ -46,7 +46,7 @@ class PairScore:
 
 
 def score_pairs(
-    models: Sequence[Seq2Seq],
+    models: Sequence[Transformer],
     tokenizers: TokenizerPair,
     pairs: Sequence[tuple[str, str]],
     batch_tokens: int,
@@ -72,7 +72,7 @@ def score_pairs(
 
 
 @torch.no_grad()
-def _token_scores(models: Sequence[Seq2Seq], batch: Batch) -> list[list[float]]:
+def _token_scores(models: Sequence[Transformer], batch: Batch) -> list[list[float]]:
     """log p of each token of `tgt_out`: the mean of the models' probabilities."""
     keep = batch.tgt_weight > 0
     targets = batch.tgt_out[keep]
@@ -81,11 +81,11 @@ def _token_scores(models: Sequence[Seq2Seq], batch: Batch) -> list[list[float]]:
     return [row.tolist() for row in scores.split(keep.sum(dim=1).tolist())]
 
 
-def _log_probs(model: Seq2Seq, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
+def _log_probs(model: Transformer, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
     return picked_log_probs(model, model(batch.src, batch.src_keep, batch.tgt_in)[keep], targets)
 
 
-def picked_log_probs(model: Seq2Seq, decoded: Tensor, targets: Tensor) -> Tensor:
+def picked_log_probs(model: Transformer, decoded: Tensor, targets: Tensor) -> Tensor:
     """log p of the token `targets` [N] at each of the decoded vectors [N, D]; the head sees some of them at a time."""
     picked = [
         model.head.log_probs(rows, NEVER_OUTPUT).gather(1, wanted[:, None])[:, 0]
@@ -94,7 +94,7 @@ def picked_log_probs(model: Seq2Seq, decoded: Tensor, targets: Tensor) -> Tensor
     return torch.cat(picked)
 
 
-def _check_lengths(models: Sequence[Seq2Seq], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
+def _check_lengths(models: Sequence[Transformer], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
     for model in models:
         for name, sides, positions in (
             ("source", src, model.src_embedder.positions),

@@ -14,7 +14,7 @@ from qkv.core.errors import UsageError
 from qkv.inference.cache import DecoderState
 from qkv.inference.transformer import TransformerInference
 from qkv.models.parallel.base import ParallelModel
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text.special import NEVER_OUTPUT
 
 PIECE = 256
@@ -95,7 +95,7 @@ class PrefixState:
 class PrefixSteps:
     """The definition: each step decodes the whole prefix again. The cached steps are tested against it."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: Transformer) -> None:
         self.model = model
 
     @torch.no_grad()
@@ -116,7 +116,7 @@ class PrefixSteps:
 class ModelSteps:
     """The cached steps of a model as it is now: make a new one after its weights have changed."""
 
-    def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
+    def __init__(self, model: Transformer, attention: bool = False) -> None:
         if isinstance(model, ParallelModel):
             raise UsageError(f"a model of the kind {model.kind} has no next token: it fills a canvas")
         self.model = TransformerInference(model)

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.evaluation.metrics.registry import METRICS, MetricName
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import AnySearch
@@ -110,7 +110,7 @@ class Recipe(ExtensibleConfig):
     """Folder of a model or of a run whose weights and tokenizers are the beginning; null: fresh ones."""
     batch: BatchConfig = BatchConfig()
     """How pairs are put together."""
-    model: ModelConfig = ModelConfig()
+    model: TransformerConfig = TransformerConfig()
     """The model."""
     objective: ObjectiveConfig = ObjectiveConfig()
     """What is minimised."""

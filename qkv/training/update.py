@@ -9,7 +9,7 @@ from torch import nn
 
 from qkv.core.errors import QkvError
 from qkv.data.batch import Batch
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import Objective
 
 
@@ -57,7 +57,7 @@ class Sums:
     """Pairs without a place on the model's canvas; a number like the others, since workers add them up together."""
 
 
-def add_gradients(model: Seq2Seq, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
+def add_gradients(model: Transformer, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
     A batch that does not fit into memory is split once by rows. The update then begins again from zero, since half
@@ -72,7 +72,7 @@ def add_gradients(model: Seq2Seq, objective: Objective, batches: Sequence[Batch]
 
 
 def _add_all(
-    model: Seq2Seq, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
+    model: Transformer, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
 ) -> int | None:
     """Add up all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
     for number, (batch, may_split) in enumerate(parts):
@@ -85,7 +85,7 @@ def _add_all(
     return None
 
 
-def _add_one(model: Seq2Seq, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
+def _add_one(model: Transformer, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
     report.sum.backward()

@@ -16,7 +16,7 @@ from qkv.layers.attention import (
     TruncatedConfig,
 )
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.visual.panels import draw_panels, squares
 from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 
@@ -63,7 +63,7 @@ def every_pattern(length: int = LENGTH) -> dict[str, Tensor]:
     return panels
 
 
-def patterns_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
+def patterns_of(model: Transformer, length: int = LENGTH) -> dict[str, Tensor]:
     """One panel for the self-attention of each layer of a model, which is changed to float64."""
     encoder = [layer.attention for layer in model.encoder.in_order()]
     decoder = [layer.attention for layer in model.decoder.in_order()]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.functional.attention import scaled_dot_scores, split_heads
 from qkv.layers.positions import Positions, positions
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.visual.panels import draw_panels, squares
 from qkv.visual.svg import SAMPLE_HEIGHT, Entry
 
@@ -46,7 +46,7 @@ def every_scheme(length: int = LENGTH) -> dict[str, Tensor]:
     return panels
 
 
-def schemes_of(model: Seq2Seq, length: int = LENGTH) -> dict[str, Tensor]:
+def schemes_of(model: Transformer, length: int = LENGTH) -> dict[str, Tensor]:
     """One panel for each head of the first layer of a model's encoder and decoder; a decoder sees no later key."""
     panels: dict[str, Tensor] = {}
     for side, embedder, attention in (

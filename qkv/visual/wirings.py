@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape
 import torch
 from torch import Tensor, nn
 
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.wirings import Wiring, wirings
 
 LAYERS, WIDTH = 3, 8
@@ -64,7 +64,7 @@ def every_wiring() -> dict[str, Tensor]:
     return panels
 
 
-def wiring_of(model: Seq2Seq) -> Tensor:
+def wiring_of(model: Transformer) -> Tensor:
     """The connections of a model as it is."""
     return connections(model.encoder.wiring, model.encoder.num_layers, model.src_embedder.tokens.weight.shape[1])
 

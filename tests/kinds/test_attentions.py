@@ -11,8 +11,8 @@ from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import positions
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.search.steps import ModelSteps, PrefixSteps
 from tests.kinds.test_cached_steps import random_tokens, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER, GLOBAL, WINDOWS, Setting, definition
@@ -26,7 +26,9 @@ def test_every_kind_is_swept() -> None:
 
 
 def build(setting: Setting, scheme: str = "none", looks_back: bool = False, dropout: float = 0.0) -> Attention:
-    config = ModelConfig(d_model=WIDTH, num_heads=HEADS, encoder_layers=2, encoder_attention=setting, positions=scheme)
+    config = TransformerConfig(
+        d_model=WIDTH, num_heads=HEADS, encoder_layers=2, encoder_attention=setting, positions=scheme
+    )
     torch.manual_seed(0)
     position_ids = config.positions.build(WIDTH, HEADS, looks_back).for_layer()
     module = config.encoder_attention.build(WIDTH, HEADS, dropout, position_ids, DEPTH).double()
@@ -75,7 +77,7 @@ def test_a_wide_window_is_full_attention(setting: Setting) -> None:
     x, pos = torch.randn(2, 9, WIDTH, dtype=torch.float64), torch.arange(9)
     torch.manual_seed(1)
     narrow, wide, everywhere, full = (
-        ModelConfig(d_model=WIDTH, num_heads=HEADS, encoder_attention=kind).encoder_attention.build(
+        TransformerConfig(d_model=WIDTH, num_heads=HEADS, encoder_attention=kind).encoder_attention.build(
             WIDTH, HEADS, 0.0, None, 0
         )
         for kind in (
@@ -119,7 +121,7 @@ def everywhere(setting: Setting) -> dict[str, Any]:
     return {"num_heads": HEADS, **{place: setting for place, settings in places.items() if setting in settings}}
 
 
-def check_cached_equals_full(model: Seq2Seq, steps: int) -> None:
+def check_cached_equals_full(model: Transformer, steps: int) -> None:
     """Decoded vectors of one step after the other, against one parallel pass of the model itself."""
     src, keep = sources([7, 3, 0])
     tokens = torch.stack(random_tokens(3, steps), dim=1)
@@ -172,7 +174,7 @@ def test_padding_and_neighbours_change_nothing(setting: Setting) -> None:
     torch.testing.assert_close(littered[counts], together[counts], atol=1e-5, rtol=0)
 
 
-def jacobian(model: Seq2Seq, length: int) -> Tensor:
+def jacobian(model: Transformer, length: int) -> Tensor:
     """[T, T], how strongly decoded t depends on embedded s."""
     batch, seen = batch_of([(4, length - 1)]), []
     hook = model.tgt_embedder.register_forward_hook(lambda module, inputs, output: seen.append(output))
@@ -226,9 +228,11 @@ def test_shared_keys_and_values_are_fewer_also_in_the_cache() -> None:
 )
 def test_what_cannot_work_is_refused_when_it_is_read(place: str, setting: Setting, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        ModelConfig(d_model=WIDTH, num_heads=HEADS, encoder_layers=2, decoder_layers=2, **{place: setting})
+        TransformerConfig(d_model=WIDTH, num_heads=HEADS, encoder_layers=2, decoder_layers=2, **{place: setting})
 
 
 def test_layers_that_share_their_weights_share_one_window() -> None:
     with pytest.raises(ValueError, match="2 numbers for 1 layers"):
-        ModelConfig(encoder_layers=2, share_layers=True, encoder_attention={"kind": "longformer", "window": [2, 4]})
+        TransformerConfig(
+            encoder_layers=2, share_layers=True, encoder_attention={"kind": "longformer", "window": [2, 4]}
+        )

@@ -12,7 +12,7 @@ from qkv.data.batch import padded
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.search.steps import Ensemble, ModelSteps, PrefixSteps, StepFunction
@@ -67,11 +67,11 @@ def test_cached_equals_full_at_every_step(parts: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def model() -> Seq2Seq:
+def model() -> Transformer:
     return small_model().eval()
 
 
-def test_encoding_equals_the_model_s(model: Seq2Seq) -> None:
+def test_encoding_equals_the_model_s(model: Transformer) -> None:
     src, keep = sources([7, 3, 0])
     with torch.no_grad():
         ours, theirs = ModelSteps(model).model.encode(src, keep), model.encode(src, keep)
@@ -79,7 +79,7 @@ def test_encoding_equals_the_model_s(model: Seq2Seq) -> None:
 
 
 @pytest.mark.parametrize("make", [ModelSteps, PrefixSteps, lambda model: Ensemble([ModelSteps(model)] * 2)])
-def test_reorder_follows_rows_and_sentences(model: Seq2Seq, make: Any) -> None:
+def test_reorder_follows_rows_and_sentences(model: Transformer, make: Any) -> None:
     """Two beams a sentence; the first sentence leaves, the beams of the others change places or are doubled."""
     steps = make(model)
     src, keep = sources([7, 3, 5])
@@ -93,7 +93,7 @@ def test_reorder_follows_rows_and_sentences(model: Seq2Seq, make: Any) -> None:
     torch.testing.assert_close(output.log_probs, alone[-1], atol=1e-5, rtol=0)
 
 
-def test_a_state_is_a_value(model: Seq2Seq) -> None:
+def test_a_state_is_a_value(model: Transformer) -> None:
     """Two ways on from one state do not disturb each other."""
     steps = ModelSteps(model)
     src, keep = sources([4, 4])
@@ -106,7 +106,7 @@ def test_a_state_is_a_value(model: Seq2Seq) -> None:
         torch.testing.assert_close(found.log_probs, walk(PrefixSteps(model), src, keep, [bos, middle, last])[-1])
 
 
-def test_attention_is_a_distribution_over_the_real_source(model: Seq2Seq) -> None:
+def test_attention_is_a_distribution_over_the_real_source(model: Transformer) -> None:
     src, keep = sources([7, 3])
     steps = ModelSteps(model, attention=True)
     output, _ = steps.step(torch.full((4,), SPECIAL.bos), steps.start(src, keep, beams=2))

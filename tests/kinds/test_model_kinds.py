@@ -22,8 +22,8 @@ from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.size import count_parameters
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.objectives.consistency import consistencies
@@ -52,11 +52,11 @@ class ScheduleHolder(Config):
 class Setting:
     """What a kind is tried in: the default parts, the kind in place of one of them."""
 
-    model: ModelConfig
+    model: TransformerConfig
     objective: ObjectiveConfig
     schedule: AnySchedule
 
-    def fresh_model(self) -> Seq2Seq:
+    def fresh_model(self) -> Transformer:
         torch.manual_seed(5)
         return new_model(self.model, TOKENIZERS)
 
@@ -123,7 +123,7 @@ def sentences() -> Batch:
 
 
 @lru_cache
-def trained(key: str, kind: str) -> tuple[Seq2Seq, list[float]]:
+def trained(key: str, kind: str) -> tuple[Transformer, list[float]]:
     """Three updates on one batch; the model, and the clean loss before, between and after."""
     trial, batch = setting(key, kind), sentences()
     model, teacher = trial.fresh_model(), trial.teacher()
@@ -140,11 +140,11 @@ def trained(key: str, kind: str) -> tuple[Seq2Seq, list[float]]:
 
 
 @torch.no_grad()
-def clean_loss(teacher: TeacherForcing, model: Seq2Seq, batch: Batch) -> float:
+def clean_loss(teacher: TeacherForcing, model: Transformer, batch: Batch) -> float:
     return teacher.validation_loss(model, batch).nll
 
 
-def check_gradients(model: Seq2Seq, update: int) -> None:
+def check_gradients(model: Transformer, update: int) -> None:
     """All finite, and every matrix is really used: at the latest after the first update, if it starts switched off."""
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -199,7 +199,7 @@ def test_saved_and_loaded_it_gives_the_same_bit_for_bit(key: str, kind: str, tmp
     assert not torch.equal(log_probs(trial.fresh_model()), log_probs(model))
 
 
-def log_probs(model: Seq2Seq) -> Tensor:
+def log_probs(model: Transformer) -> Tensor:
     batch = sentences()
     return model.head.log_probs(decode(model.eval(), batch.src, batch.src_keep, batch.tgt_in)).detach()
 

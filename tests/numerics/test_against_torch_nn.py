@@ -14,8 +14,8 @@ from qkv.functional.losses import uniform
 from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stack import Stack
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model, stir
@@ -74,12 +74,12 @@ def layer_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
         yield from plain_pairs(residual.norm, getattr(theirs, f"norm{number}"))
 
 
-def stacks(ours: Seq2Seq, theirs: nn.Transformer) -> list[tuple[Stack, nn.Module]]:
+def stacks(ours: Transformer, theirs: nn.Transformer) -> list[tuple[Stack, nn.Module]]:
     return [(ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)]
 
 
 @torch.no_grad()
-def torch_twin(ours: Seq2Seq, activation: str, pre_norm: bool) -> nn.Transformer:
+def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transformer:
     """nn.Transformer with our weights. It ends both stacks with a norm: right for pre-norm, none for post-norm."""
     sizes = {"dim_feedforward": 24, "dropout": 0.0, "activation": activation, "norm_first": pre_norm}
     encoder_layer = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True, **sizes)
@@ -105,7 +105,7 @@ def torch_twin(ours: Seq2Seq, activation: str, pre_norm: bool) -> nn.Transformer
     return theirs
 
 
-def gradient_pairs(ours: Seq2Seq, theirs: nn.Transformer, pre_norm: bool) -> Pairs:
+def gradient_pairs(ours: Transformer, theirs: nn.Transformer, pre_norm: bool) -> Pairs:
     for our_stack, their_stack in stacks(ours, theirs):
         for our_layer, their_layer in zip(our_stack.layers, their_stack.layers, strict=True):
             yield from ((mine.grad, other.grad) for mine, other in layer_pairs(our_layer, their_layer))
@@ -273,7 +273,7 @@ def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"num_heads \(3\) must divide d_model \(16\)"):
         MultiHeadAttention(16, 3)
     with pytest.raises(ConfigError, match=r"num_heads \(3\) must divide d_model \(16\)"):
-        ModelConfig(d_model=16, num_heads=3)
+        TransformerConfig(d_model=16, num_heads=3)
 
 
 def test_attention_starts_as_glorot_of_each_matrix() -> None:

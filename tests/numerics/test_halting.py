@@ -16,7 +16,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.models.decoders.ctc import CtcConfig
 from qkv.models.transformer.channels import Halting, auxiliary_losses, haltings
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks.adaptive import Adaptive
 from qkv.models.transformer.stacks.base import Layers
 from qkv.objectives.build import build_objective
@@ -160,7 +160,7 @@ def test_padding_never_prolongs_the_walk() -> None:
     assert torch.equal(heard[0].steps, steps * keep)
 
 
-def universal(**changes: Any) -> Seq2Seq:
+def universal(**changes: Any) -> Transformer:
     return small_model(2, **{"encoder_layers": 3, "decoder_layers": 4, "stack": "universal", **changes}).double().eval()
 
 
@@ -189,7 +189,7 @@ def test_each_step_is_told_its_position_and_its_number() -> None:
     torch.testing.assert_close(model.encoder(x, context), h, atol=1e-10, rtol=0)
 
 
-def pondering(**changes: Any) -> Seq2Seq:
+def pondering(**changes: Any) -> Transformer:
     """An adaptive model whose halting units are tuned so that positions really differ in depth."""
     stack = {"kind": "adaptive", "ponder": 0.2, "start_bias": -30.0}
     model = small_model(6, stack=stack, encoder_layers=4, decoder_layers=5, **changes).double().eval()
@@ -211,7 +211,7 @@ def sentences() -> Batch:
     return batch_of([(7, 9), (3, 4), (5, 9)])
 
 
-def depths_of(model: Seq2Seq, batch: Batch) -> list[Halting]:
+def depths_of(model: Transformer, batch: Batch) -> list[Halting]:
     with haltings.listen() as heard:
         decode(model, batch.src, batch.src_keep, batch.tgt_in)
     return heard

@@ -5,13 +5,13 @@ import torch
 
 from qkv.core.errors import ConfigError
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import PRESETS, ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import PRESETS, TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 
 
-def on_paper(config: ModelConfig, src_vocab: int = 37_000, tgt_vocab: int = 37_000) -> Seq2Seq:
+def on_paper(config: TransformerConfig, src_vocab: int = 37_000, tgt_vocab: int = 37_000) -> Transformer:
     """A model whose tensors have shapes and no memory."""
     with torch.device("meta"):
         return build_model(config, src_vocab, tgt_vocab, SPECIAL.pad)
@@ -33,7 +33,7 @@ def decoder_layer(d: int, f: int) -> int:
 def test_base_has_the_parameters_of_the_paper() -> None:
     """63,082,496 with one vocabulary of 37,000 for source, target and output. The paper's table 3 says 65 million:
     the same number rounded to the nearest five million."""
-    found = count(on_paper(ModelConfig(preset="base", share_embeddings="all")))
+    found = count(on_paper(TransformerConfig(preset="base", share_embeddings="all")))
     assert found == 63_082_496
     assert found == 6 * encoder_layer(512, 2048) + 6 * decoder_layer(512, 2048) + 37_000 * 512
     assert round(found / 5e6) * 5 == 65
@@ -41,14 +41,14 @@ def test_base_has_the_parameters_of_the_paper() -> None:
 
 def test_big_has_the_parameters_of_the_paper() -> None:
     """214,245,376; the paper's table 3 says 213 million."""
-    found = count(on_paper(ModelConfig(preset="big", share_embeddings="all")))
+    found = count(on_paper(TransformerConfig(preset="big", share_embeddings="all")))
     assert found == 6 * encoder_layer(1024, 4096) + 6 * decoder_layer(1024, 4096) + 37_000 * 1024
     assert abs(found / 213e6 - 1) < 0.01
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_modules_have_the_sizes_of_the_preset(preset: str) -> None:
-    config = ModelConfig(preset=preset, share_embeddings="all")
+    config = TransformerConfig(preset=preset, share_embeddings="all")
     assert config.model_dump(include=set(PRESETS[preset])) == PRESETS[preset]
     sizes = config.d_model, config.d_ff
     stacks = config.encoder_layers * encoder_layer(*sizes) + config.decoder_layers * decoder_layer(*sizes)
@@ -60,32 +60,32 @@ def test_the_modules_have_the_sizes_of_the_preset(preset: str) -> None:
 
 
 def test_the_default_is_the_base_of_the_paper() -> None:
-    plain = ModelConfig()
-    assert plain == ModelConfig(preset="base").model_copy(update={"preset": None})
+    plain = TransformerConfig()
+    assert plain == TransformerConfig(preset="base").model_copy(update={"preset": None})
     assert (plain.d_model, plain.d_ff, plain.num_heads, plain.dropout) == (512, 2048, 8, 0.1)
     assert (plain.encoder_layers, plain.decoder_layers) == (6, 6)
     assert (plain.residual.kind, plain.positions.kind, plain.feed_forward.kind) == ("post", "sinusoidal", "relu")
 
 
 def test_a_key_beside_the_preset_wins() -> None:
-    config = ModelConfig(preset="tiny", d_ff=99, dropout=0.0)
+    config = TransformerConfig(preset="tiny", d_ff=99, dropout=0.0)
     assert (config.d_model, config.d_ff, config.dropout) == (128, 99, 0.0)
 
 
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ConfigError, match='"tiny", "small", "base", "big" or null'):
-        ModelConfig(preset="huge")
+        TransformerConfig(preset="huge")
 
 
 def test_pre_norm_ends_both_stacks_with_a_norm() -> None:
     shape = {"preset": "tiny", "share_embeddings": "all"}
-    extra = count(on_paper(ModelConfig(**shape, residual="pre"))) - count(on_paper(ModelConfig(**shape)))
+    extra = count(on_paper(TransformerConfig(**shape, residual="pre"))) - count(on_paper(TransformerConfig(**shape)))
     assert extra == 2 * 2 * 128
 
 
 def test_the_gated_network_has_half_as_many_parameters_again() -> None:
     gated, plain = (
-        on_paper(ModelConfig(preset="tiny", feed_forward=kind)).encoder.layers[0].feed_forward
+        on_paper(TransformerConfig(preset="tiny", feed_forward=kind)).encoder.layers[0].feed_forward
         for kind in ("swiglu", "relu")
     )
     assert count(plain) == 2 * 128 * 256 + 256 + 128
@@ -94,8 +94,8 @@ def test_the_gated_network_has_half_as_many_parameters_again() -> None:
 
 def test_learned_positions_are_a_table_for_each_side() -> None:
     shape = {"preset": "tiny", "share_embeddings": "all"}
-    learned = ModelConfig(**shape, positions={"kind": "learned", "max_length": 50})
-    assert count(on_paper(learned)) - count(on_paper(ModelConfig(**shape))) == 2 * 50 * 128
+    learned = TransformerConfig(**shape, positions={"kind": "learned", "max_length": 50})
+    assert count(on_paper(learned)) - count(on_paper(TransformerConfig(**shape))) == 2 * 50 * 128
 
 
 def test_each_stack_has_its_own_depth() -> None:
@@ -129,7 +129,7 @@ def test_a_shared_layer_is_as_good_as_copies_of_it() -> None:
     assert torch.equal(shared(src, keep, src), unshared(src, keep, src))
 
 
-def embeddings(model: Seq2Seq) -> tuple[torch.nn.Parameter, ...]:
+def embeddings(model: Transformer) -> tuple[torch.nn.Parameter, ...]:
     return model.src_embedder.tokens.weight, model.tgt_embedder.tokens.weight, model.head.weight
 
 
@@ -160,7 +160,7 @@ def test_one_matrix_needs_one_vocabulary() -> None:
 
 def test_embeddings_start_with_unit_variance_and_a_pad_row_of_zeros() -> None:
     torch.manual_seed(0)
-    model = build_model(ModelConfig(preset="tiny"), 500, 500, SPECIAL.pad)
+    model = build_model(TransformerConfig(preset="tiny"), 500, 500, SPECIAL.pad)
     tokens = model.src_embedder.tokens
     assert not tokens.weight[SPECIAL.pad].any()
     vectors = tokens(torch.arange(1, 500)[None])

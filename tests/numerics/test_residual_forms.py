@@ -12,7 +12,7 @@ from qkv.layers.residual import NormedResidual, Place, Residual, residuals
 from qkv.layers.residual.deepnorm import DeepNorm, deepnorm_constants
 from qkv.layers.residual.post import PostNorm
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from tests.support.small import small_config, small_model, stir
 
 WIDTH = 6
@@ -99,7 +99,7 @@ def test_deepnorm_starts_with_smaller_values_and_the_same_queries_and_keys() -> 
     assert scaled == 3 * 4 + 2 * 6
 
 
-def fresh(**changes: Any) -> Seq2Seq:
+def fresh(**changes: Any) -> Transformer:
     torch.manual_seed(3)
     return build_model(small_config(**changes), 9, 9, 0)
 

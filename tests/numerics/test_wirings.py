@@ -9,8 +9,8 @@ from torch import Tensor
 from qkv.functional.masks import causal
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.wirings import wirings
 from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
@@ -24,12 +24,12 @@ every_wiring = pytest.mark.parametrize("kind", wirings.names())
 every_norm = pytest.mark.parametrize("residual", ["post", "pre"])
 
 
-def model_of(wiring: str, **changes: Any) -> Seq2Seq:
+def model_of(wiring: str, **changes: Any) -> Transformer:
     sizes = {"encoder_layers": ENCODER_LAYERS, "decoder_layers": DECODER_LAYERS}
     return small_model(4, wiring=wiring, **{**sizes, **changes}).double().eval()
 
 
-def same_but(model: Seq2Seq, wiring: str, **changes: Any) -> Seq2Seq:
+def same_but(model: Transformer, wiring: str, **changes: Any) -> Transformer:
     """Another wiring around the same encoder and decoder."""
     other = model_of(wiring, **changes)
     own = {name: tensor for name, tensor in model.state_dict().items() if "wiring" not in name}
@@ -37,7 +37,7 @@ def same_but(model: Seq2Seq, wiring: str, **changes: Any) -> Seq2Seq:
     return other
 
 
-def decoded(model: Seq2Seq) -> Tensor:
+def decoded(model: Transformer) -> Tensor:
     batch = batch_of([(5, 4), (2, 6)])
     return decode(model, batch.src, batch.src_keep, batch.tgt_in)
 
@@ -169,5 +169,5 @@ def test_cached_steps_follow_beams_and_give_alignments_over_the_source(changes: 
 
 def test_a_wiring_that_needs_what_a_stack_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match=r"wiring mix needs one state after each layer.*adaptive.*use wiring last"):
-        ModelConfig(wiring="mix", stack="adaptive")
-    assert ModelConfig(wiring="mix", stack="universal").wiring.kind == "mix"
+        TransformerConfig(wiring="mix", stack="adaptive")
+    assert TransformerConfig(wiring="mix", stack="universal").wiring.kind == "mix"

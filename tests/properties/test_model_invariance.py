@@ -13,7 +13,7 @@ from torch import Tensor
 from qkv.data.batch import Batch
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_model, stir
@@ -31,7 +31,7 @@ each_form = pytest.mark.parametrize("form", FORMS)
 
 
 @lru_cache
-def model_of(form: str) -> Seq2Seq:
+def model_of(form: str) -> Transformer:
     return small_model(3, residual=form, share_embeddings="all").eval()
 
 
@@ -40,7 +40,7 @@ def objective() -> TeacherForcing:
     return TeacherForcing(ObjectiveConfig(), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
-def output_of(model: Seq2Seq, batch: Batch) -> Tensor:
+def output_of(model: Transformer, batch: Batch) -> Tensor:
     return decode(model, batch.src, batch.src_keep, batch.tgt_in)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from jaxtyping import config
 
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -46,7 +46,7 @@ class Found:
         return sum(sum(one.token_scores) / len(one.token_scores) for one in self.outputs) / len(self.outputs)
 
 
-def search_all(models: Sequence[Seq2Seq], search: SearchConfig) -> Found:
+def search_all(models: Sequence[Transformer], search: SearchConfig) -> Found:
     """Over `SENTENCES` sources, as many for each model."""
     count = SENTENCES // len(models)
     outputs: list[Hypothesis] = []
@@ -58,25 +58,25 @@ def search_all(models: Sequence[Seq2Seq], search: SearchConfig) -> Found:
 
 
 @pytest.fixture(scope="module")
-def trained() -> list[Seq2Seq]:
+def trained() -> list[Transformer]:
     return [commander()]
 
 
 @pytest.fixture(scope="module")
-def untrained() -> list[Seq2Seq]:
+def untrained() -> list[Transformer]:
     return [small_model(seed, SRC_VOCAB, TGT_VOCAB, share_embeddings="none").eval() for seed in range(5)]
 
 
 @pytest.mark.parametrize("models", ["trained", "untrained"])
 def test_the_default_finds_what_exact_search_finds(models: str, request: pytest.FixtureRequest) -> None:
     """In at least 99.5 % of the sentences, and no worse than greedy search on average."""
-    every: list[Seq2Seq] = request.getfixturevalue(models)
+    every: list[Transformer] = request.getfixturevalue(models)
     exact, default = search_all(every, BeamConfig(stop="exact")), search_all(every, BeamConfig())
     assert default.agreement(exact) >= 0.995
     assert search_all(every, GreedyConfig()).mean_score() <= default.mean_score() <= exact.mean_score()
 
 
-def test_counting_ends_stops_too_early(trained: list[Seq2Seq]) -> None:
+def test_counting_ends_stops_too_early(trained: list[Transformer]) -> None:
     """What the default is there for: weak ENDs stop a search by `enough`, and its outputs are worse and too short."""
     hasty, default = search_all(trained, BeamConfig(stop="enough")), search_all(trained, BeamConfig())
     assert hasty.mean_score() < default.mean_score()

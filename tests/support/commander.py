@@ -8,7 +8,7 @@ import random
 import torch
 
 from qkv.data.batch import collate
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from tests.support.small import small_model
@@ -35,7 +35,7 @@ def commands(count: int, seed: int) -> list[list[int]]:
     return [[*command(chance)[0], SPECIAL.eos] for _ in range(count)]
 
 
-def commander(updates: int = 150, seed: int = 0) -> Seq2Seq:
+def commander(updates: int = 150, seed: int = 0) -> Transformer:
     """Trained by a plain loop; in evaluation mode."""
     model = small_model(seed, SRC_VOCAB, TGT_VOCAB, d_model=32, d_ff=64, share_embeddings="none", residual="pre")
     objective = TeacherForcing(ObjectiveConfig(), TGT_VOCAB, SPECIAL, lambda: torch.ones(TGT_VOCAB))

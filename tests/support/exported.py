@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.text import SPECIAL, TextConfig, Tokenizer, TokenizerPair, WhitespaceConfig
@@ -97,7 +97,7 @@ def padded_ids(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.
 
 
 @torch.no_grad()
-def score_by_model(model: Seq2Seq, search: SearchConfig, source: list[int], said: list[int]) -> float:
+def score_by_model(model: Transformer, search: SearchConfig, source: list[int], said: list[int]) -> float:
     """What `search` ranks `said` by (with END, if it ended): log p by the whole model over the length penalty."""
     src, src_keep = padded_ids([source])
     decoded = model(src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))

@@ -10,7 +10,7 @@ from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.decoders import decoders
 from qkv.models.parallel.base import ParallelModel, Source
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import Objective
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -35,7 +35,7 @@ def objective_of(decoder: str | dict[str, Any], **config: Any) -> Objective:
     return build_objective(ObjectiveConfig(**config), kind, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
-def decode(model: Seq2Seq, sources: Sequence[list[int]], nbest: int = 1, **search: Any) -> list[list[Hypothesis]]:
+def decode(model: Transformer, sources: Sequence[list[int]], nbest: int = 1, **search: Any) -> list[list[Hypothesis]]:
     """Sources without END."""
     request = DecodeRequest(RefineConfig(**search), nbest, [Constraints()] * len(sources))
     return TorchEngine([model]).decode([[*ids, SPECIAL.eos] for ids in sources], request)

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 
 from qkv.data.batch import Batch, collate
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
 
 VOCAB = 23
 WORDS = ["".join(letters) for letters in product("abc", repeat=2)]
 
 
-def small_config(**changes: Any) -> ModelConfig:
+def small_config(**changes: Any) -> TransformerConfig:
     sizes = {"d_model": 16, "d_ff": 24, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
-    return ModelConfig(**{**sizes, **changes})
+    return TransformerConfig(**{**sizes, **changes})
 
 
-def small_model(seed: int = 0, src_vocab: int = VOCAB, tgt_vocab: int = VOCAB, **changes: Any) -> Seq2Seq:
+def small_model(seed: int = 0, src_vocab: int = VOCAB, tgt_vocab: int = VOCAB, **changes: Any) -> Transformer:
     """In training mode, without dropout; every bias and norm is drawn too, so that none hides behind 0 or 1."""
     torch.manual_seed(seed)
     model = build_model(small_config(**changes), src_vocab, tgt_vocab, SPECIAL.pad)
@@ -57,7 +57,7 @@ def small_text() -> tuple[TextConfig, TokenizerPair]:
     return config, config.train(lambda: [" ".join(WORDS)], lambda: [])
 
 
-def decode(model: Seq2Seq, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
+def decode(model: Transformer, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
     """Decoded vectors without a gradient."""
     with torch.no_grad():
         decoded: Tensor = model(src, src_keep, tgt_in)

@@ -16,7 +16,7 @@ from qkv.data.batch import Batch, collate
 from qkv.functional.attention import scaled_dot_product
 from qkv.functional.losses import Smoothing, smoothed_cross_entropy
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
 from qkv.training.optimizers import AdamWConfig
@@ -69,7 +69,7 @@ def curve(dropout: float, seed: int) -> list[float]:
     """The loss of each update."""
     torch.manual_seed(seed)
     sizes = {"d_model": 32, "d_ff": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": dropout}
-    model = build_model(ModelConfig(**sizes, share_embeddings="all"), VOCABULARY, VOCABULARY, SPECIAL.pad)
+    model = build_model(TransformerConfig(**sizes, share_embeddings="all"), VOCABULARY, VOCABULARY, SPECIAL.pad)
     objective = TeacherForcing(ObjectiveConfig(), VOCABULARY, SPECIAL, lambda: torch.ones(VOCABULARY))
     optimizer, gradient = AdamWConfig().build(model), FlatGradient(model)
     losses = []

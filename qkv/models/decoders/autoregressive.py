@@ -3,7 +3,7 @@
 from typing import Literal
 
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.transformer.model import Parts, Seq2Seq
+from qkv.models.transformer.model import Parts, Transformer
 
 
 @decoders.register
@@ -16,5 +16,5 @@ class AutoregressiveConfig(DecoderConfig):
     def autoregressive(self) -> bool:
         return True
 
-    def build(self, parts: Parts) -> Seq2Seq:
-        return Seq2Seq(*parts)
+    def build(self, parts: Parts) -> Transformer:
+        return Transformer(*parts)

@@ -12,7 +12,7 @@ from qkv.kernels.dag import Lengths, Links, batched_transitions
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
 from qkv.models.parallel.base import Opening, Source, StretchedModel, stretched
-from qkv.models.transformer.model import Parts, Seq2Seq
+from qkv.models.transformer.model import Parts, Transformer
 from qkv.text.special import SPECIAL
 
 ENDS = 2
@@ -40,7 +40,7 @@ class DagConfig(DecoderConfig):
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return stretched(src_tokens, self.factor, ENDS)
 
-    def build(self, parts: Parts) -> Seq2Seq:
+    def build(self, parts: Parts) -> Transformer:
         return DagModel(parts, opening(self.inputs, parts.d_model), self.factor)
 
 

@@ -8,7 +8,7 @@ from qkv.functional.glancing import uniform_copy
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.parallel.base import CopiedSource, LearnedQuery, Opening, ParallelModel
 from qkv.models.parallel.length_predictor import LengthPredictor
-from qkv.models.transformer.model import Parts, Seq2Seq
+from qkv.models.transformer.model import Parts, Transformer
 
 Inputs = Literal["copy", "queries"]
 
@@ -36,7 +36,7 @@ class NatConfig(DecoderConfig):
     def predicts_length(self) -> bool:
         return True
 
-    def build(self, parts: Parts) -> Seq2Seq:
+    def build(self, parts: Parts) -> Transformer:
         return NatModel(parts, opening(self.inputs, parts.d_model))
 
 

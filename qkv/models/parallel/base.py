@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qkv.core.errors import QkvError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Embedder, Parts, Seq2Seq
+from qkv.models.transformer.model import Embedder, Parts, Transformer
 from qkv.text.special import SPECIAL
 
 CopyIndices = Callable[[Tensor, Tensor, int], Tensor]
@@ -66,7 +66,7 @@ class LearnedQuery(Opening):
         return self.query.expand(*canvas.shape, -1)
 
 
-class ParallelModel(Seq2Seq):
+class ParallelModel(Transformer):
     """Source and canvas to decoded vectors.
 
     A canvas [B, T] holds ids: MASK where it is open, a token where it is known already, padding where it ends. Every

@@ -17,9 +17,9 @@ from qkv.models.saved.locate import locate_model
 from qkv.models.saved.storage import STORAGES, to_storage, weight_names
 from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.global_tokens import find_global_tokens
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, TokenizerPair
 
 WEIGHTS = "model.safetensors"
@@ -32,7 +32,7 @@ class SavedConfig(ExtensibleConfig):
 
     asks: ClassVar[bool] = True
 
-    model: ModelConfig
+    model: TransformerConfig
     """The model."""
     text: TextConfig
     """Its tokenizers."""
@@ -51,7 +51,7 @@ class SavedConfig(ExtensibleConfig):
 class SavedModel:
     """A model with the tokenizers that belong to it."""
 
-    model: Seq2Seq
+    model: Transformer
     tokenizers: TokenizerPair
     config: SavedConfig
 
@@ -93,7 +93,7 @@ def load_model(folder: Path | str) -> SavedModel:
     return SavedModel(model.eval(), tokenizers, config)
 
 
-def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
+def require_fit(config: TransformerConfig, tokenizers: TokenizerPair, weights: Path) -> None:
     """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
     header = read_header(weights)
     shapes = {name: header[name]["shape"] for name in weight_names(header)}
@@ -110,7 +110,7 @@ def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -
         raise CorruptFolder(f"{weights}: the tables of its config take {tables / 2**30:,.1f} GiB; lower its sizes")
 
 
-def new_model(config: ModelConfig, tokenizers: TokenizerPair) -> Seq2Seq:
+def new_model(config: TransformerConfig, tokenizers: TokenizerPair) -> Transformer:
     """A model with fresh weights for these tokenizers."""
     if config.share_embeddings is None:
         config = config.model_copy(update={"share_embeddings": "all" if tokenizers.shared else "target"})

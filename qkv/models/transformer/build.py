@@ -9,14 +9,14 @@ from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Place, Residual
 from qkv.models.heads.linear import LinearHead
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
-from qkv.models.transformer.model import Embedder, Parts, Seq2Seq
+from qkv.models.transformer.model import Embedder, Parts, Transformer
 from qkv.models.transformer.wirings import Wiring
 
 
-def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -> Seq2Seq:
+def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: int) -> Transformer:
     """A model with fresh weights; seed torch before for repeatable ones."""
     shared = config.share_embeddings == "all"
     if shared and src_vocab != tgt_vocab:
@@ -44,7 +44,7 @@ def build_model(config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -
     return model
 
 
-def _build_encoder(config: ModelConfig, positions: Positions, wiring: Wiring) -> Encoder:
+def _build_encoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Encoder:
     def layer(depth: int) -> EncoderLayer:
         attention = _attention(config, config.encoder_attention, positions, depth)
         made = EncoderLayer(attention, _feed_forward(config), _residuals(config, 2, place))
@@ -58,7 +58,7 @@ def _build_encoder(config: ModelConfig, positions: Positions, wiring: Wiring) ->
     return Encoder(layers, config.encoder_layers, final, walk, wiring)
 
 
-def _build_decoder(config: ModelConfig, positions: Positions, wiring: Wiring) -> Decoder:
+def _build_decoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Decoder:
     def layer(depth: int) -> DecoderLayer:
         cross = _attention(config, config.cross_attention, None, depth)
         attention = _attention(config, config.decoder_attention, positions, depth)
@@ -73,23 +73,23 @@ def _build_decoder(config: ModelConfig, positions: Positions, wiring: Wiring) ->
     return Decoder(layers, config.decoder_layers, final, walk, wiring)
 
 
-def _build_wiring(config: ModelConfig) -> Wiring:
+def _build_wiring(config: TransformerConfig) -> Wiring:
     def norm() -> nn.Module:
         return config.residual.build_final(config.d_model)
 
     return config.wiring.build(config.encoder_layers, config.decoder_layers, config.d_model, norm)
 
 
-def _attention(config: ModelConfig, kind: AttentionConfig, positions: Positions | None, depth: int) -> Attention:
+def _attention(config: TransformerConfig, kind: AttentionConfig, positions: Positions | None, depth: int) -> Attention:
     scheme = None if positions is None else positions.for_layer()
     return kind.build(config.d_model, config.num_heads, config.attention_dropout, scheme, depth)
 
 
-def _feed_forward(config: ModelConfig) -> PositionWise:
+def _feed_forward(config: TransformerConfig) -> PositionWise:
     made = config.feed_forward.build(config.d_model, config.d_ff, config.feed_forward_dropout)
     made.chunk = config.feed_forward_chunk
     return made
 
 
-def _residuals(config: ModelConfig, count: int, place: Place) -> list[Residual]:
+def _residuals(config: TransformerConfig, count: int, place: Place) -> list[Residual]:
     return [config.residual.build(config.d_model, config.dropout, place) for _ in range(count)]

@@ -27,7 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class ModelConfig(Config):
+class TransformerConfig(Config):
     """The encoder-decoder Transformer; the defaults are the paper's base model."""
 
     preset: Literal["tiny", "small", "base", "big"] | None = None
@@ -99,13 +99,13 @@ class ModelConfig(Config):
         return data
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> "ModelConfig":
+    def _heads_divide(self) -> "TransformerConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
         return self
 
     @model_validator(mode="after")
-    def _draft_fits(self) -> "ModelConfig":
+    def _draft_fits(self) -> "TransformerConfig":
         if self.draft is not None and not self.decoder.autoregressive:
             raise ValueError(f"draft speeds up an autoregressive model, not one of kind {self.decoder.kind}; drop it")
         if self.draft is not None and self.draft.kind == "source" and not self.wiring.last_only:
@@ -113,7 +113,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _decoder_fits(self) -> "ModelConfig":
+    def _decoder_fits(self) -> "TransformerConfig":
         if self.decoder.predicts_length and not self.wiring.last_only:
             raise ValueError(
                 f"decoder {self.decoder.kind} reads the length off the last encoder layer, not wiring "
@@ -122,7 +122,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _wiring_fits(self) -> "ModelConfig":
+    def _wiring_fits(self) -> "TransformerConfig":
         if not (self.wiring.last_only or self.stack.exposes):
             raise ValueError(
                 f"wiring {self.wiring.kind} needs one state after each layer, and stack {self.stack.kind} has none; "
@@ -131,7 +131,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _positions_fit(self) -> "ModelConfig":
+    def _positions_fit(self) -> "TransformerConfig":
         if problem := self.positions.problem(self.d_model, self.num_heads):
             raise ValueError(f"positions: {problem}")
         if isinstance(self.position_offsets, NoOffsetsConfig):
@@ -146,7 +146,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _logits_fit(self) -> "ModelConfig":
+    def _logits_fit(self) -> "TransformerConfig":
         for attention in (self.encoder_attention, self.decoder_attention):
             if self.positions.on_logits and not attention.takes_bias:
                 fit = [kind for kind in positions.names() if not positions[kind].on_logits]
@@ -156,7 +156,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _stack_fits(self) -> "ModelConfig":
+    def _stack_fits(self) -> "TransformerConfig":
         if self.stack.adds_only and not self.residual.adds:
             fit = [kind for kind in residuals.names() if residuals[kind].adds]
             raise ValueError(
@@ -165,7 +165,7 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _attentions_fit(self) -> "ModelConfig":
+    def _attentions_fit(self) -> "TransformerConfig":
         if not self.decoder_attention.causal:
             kind, hint = self.decoder_attention.kind, self.decoder_attention.causal_hint or self.decoder_attention.hint
             raise ValueError(f"decoder_attention cannot be {kind}: {hint}")

@@ -2,11 +2,11 @@
 
 from qkv.core.errors import UsageError
 from qkv.layers.attention import LongformerAttention
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text import TokenizerPair
 
 
-def find_global_tokens(model: Seq2Seq, tokenizers: TokenizerPair) -> None:
+def find_global_tokens(model: Transformer, tokenizers: TokenizerPair) -> None:
     """Tell the encoder the ids of its global tokens; raises UsageError for one that the vocabulary does not have."""
     wanting = [module for module in model.encoder.modules() if isinstance(module, LongformerAttention)]
     if not any(module.global_tokens for module in wanting):

@@ -57,7 +57,7 @@ class Parts(NamedTuple):
         return self.head.weight.shape[1]
 
 
-class Seq2Seq(nn.Module):
+class Transformer(nn.Module):
     """Source ids to memory (`encode`), target prefix and memory to decoded vectors (`decode`), `head` on top."""
 
     def __init__(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text.special import SPECIAL
 
 
@@ -34,7 +34,7 @@ class PrefixTrees:
     ways: list[list[list[int]]]
     """For each output of each sentence its edges."""
 
-    def decode(self, model: Seq2Seq, memory: Tensor, src_keep: Tensor) -> Tensor:
+    def decode(self, model: Transformer, memory: Tensor, src_keep: Tensor) -> Tensor:
         """The vectors [E, D] behind the tokens of the edges."""
         src_pos = torch.arange(memory.shape[1], device=memory.device)
         context = AttentionContext(

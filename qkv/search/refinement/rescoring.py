@@ -11,7 +11,7 @@ from qkv.core.errors import UsageError
 from qkv.inference.whole import fused
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel, load_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchTask
 from qkv.search.beam import BeamConfig
 from qkv.search.hypothesis import Hypothesis
@@ -22,7 +22,7 @@ from qkv.search.scoring import picked_log_probs
 class Rescorer:
     """Outputs compete by log p(Y | X) / penalty(|Y|) of `model`, as in its own beam search."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: Transformer) -> None:
         self.model = fused(model)
         self.penalty = BeamConfig().length_penalty
 

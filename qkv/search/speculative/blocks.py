@@ -11,7 +11,7 @@ from qkv.inference.cache import DecoderState
 from qkv.inference.layout import by_columns
 from qkv.inference.transformer import TransformerInference
 from qkv.models.heads.linear import LinearHead
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
@@ -53,7 +53,7 @@ class BlockFunction(Protocol):
 class ModelBlocks:
     """The cached wide passes of a model as it is now."""
 
-    def __init__(self, model: Seq2Seq, attention: bool = False) -> None:
+    def __init__(self, model: Transformer, attention: bool = False) -> None:
         self.model = TransformerInference(model, few_rows=True)
         self.head = LinearHead(torch.nn.Parameter(by_columns(model.head.weight.detach()), False))
         self.attention = attention
@@ -95,7 +95,7 @@ class PrefixesState:
 class PrefixBlocks:
     """The definition: each pass decodes whole prefixes. The cached blocks are tested against it."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: Transformer) -> None:
         self.model = model
 
     @torch.no_grad()

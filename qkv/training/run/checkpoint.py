@@ -17,7 +17,7 @@ from qkv.models.saved.weights import (
     tensor_names,
     write_tensors,
 )
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
 from qkv.training.run.state import TrainState
@@ -30,7 +30,7 @@ STATE = "state.json"
 class Learner:
     """The tensors that training changes."""
 
-    model: Seq2Seq
+    model: Transformer
     optimizer: Optimizer
     ema: MovingAverage | None
 

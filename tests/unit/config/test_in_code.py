@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from qkv.config import load_config, with_overrides
 from qkv.core.errors import ArgumentError, ConfigError
 from qkv.data.config import DataConfig
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.beam import BeamConfig
 from qkv.text import TextConfig
 from qkv.training.recipe import Recipe, TrainingConfig
@@ -110,7 +110,7 @@ def test_a_config_does_not_change() -> None:
 def test_a_changed_copy_is_a_whole_config() -> None:
     other = recipe().model_copy(update={"run": "runs/other", "model": {"d_model": 64}})
     assert other.run == Path("runs/other")
-    assert other.model == ModelConfig(d_model=64)
+    assert other.model == TransformerConfig(d_model=64)
     assert other == recipe(run="runs/other", model={"d_model": 64})
 
 

@@ -12,7 +12,7 @@ from qkv.core.errors import UsageError
 from qkv.core.plugins import TRUSTED
 from qkv.layers.attention import attentions
 from qkv.models.saved.folder import SavedConfig
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.training.recipe import Recipe
 from tests.support.tiny import plain
 
@@ -111,8 +111,8 @@ def install(folder: Path, module: str, content: str) -> None:
     (about / "entry_points.txt").write_text(f"[qkv.kinds]\nmine = {module}\n", encoding="utf-8")
 
 
-BUILD = "from qkv.config import validate\nfrom qkv.models.transformer.config import ModelConfig\n"
-BUILD += "print(validate(ModelConfig, {'residual': 'installed'}, 'config').residual)\n"
+BUILD = "from qkv.config import validate\nfrom qkv.models.transformer.config import TransformerConfig\n"
+BUILD += "print(validate(TransformerConfig, {'residual': 'installed'}, 'config').residual)\n"
 
 
 def test_an_installed_package_announces_its_kinds(tmp_path: Path) -> None:
@@ -132,4 +132,4 @@ def test_a_broken_package_is_a_warning(tmp_path: Path) -> None:
 
 def test_registered_kinds_need_no_import() -> None:
     assert "full" in attentions.names()
-    assert validate(ModelConfig, {"residual": "pre"}, "config").residual is not None
+    assert validate(TransformerConfig, {"residual": "pre"}, "config").residual is not None

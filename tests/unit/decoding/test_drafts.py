@@ -14,7 +14,7 @@ from torch import Tensor
 from qkv.core.errors import UsageError
 from qkv.data.batch import collate, padded
 from qkv.models.heads.linear import LinearHead
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import Constraints, Limits, SearchTask
 from qkv.search.greedy import GreedyConfig
@@ -43,7 +43,7 @@ MARGIN = 1e-4
 """Where the two best tokens are closer than this, rounding may choose; each such case is checked."""
 
 
-def speaker(seed: int = 1, **changes: Any) -> Seq2Seq:
+def speaker(seed: int = 1, **changes: Any) -> Transformer:
     """A random model that says END every now and then."""
     return speaking(seed, sharpness=2, **changes).model
 
@@ -68,7 +68,7 @@ MODELS: list[dict[str, Any]] = [
 ]
 
 
-def taught(seed: int, updates: int) -> Seq2Seq:
+def taught(seed: int, updates: int) -> Transformer:
     """A model that has begun to learn to repeat its source."""
     model, chance = speaker(seed).train(), random.Random(seed)
     objective = TeacherForcing(ObjectiveConfig(), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
@@ -113,7 +113,7 @@ def test_two_thousand_sentences_of_each_model(parts: dict[str, Any], alone: bool
     assert len(ends) > 10
 
 
-def margin(model: Seq2Seq, task: SearchTask, place: int, one: list[int], other: list[int]) -> float:
+def margin(model: Transformer, task: SearchTask, place: int, one: list[int], other: list[int]) -> float:
     """log p of the two best tokens where the outputs part, one minus the other."""
     at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     keep = task.src_keep[place : place + 1]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import Constraints, Limits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
@@ -20,7 +20,7 @@ LENGTHS = [(5, 0), (1, 0), (0, 0), (7, 0), (3, 0), (3, 0)]
 ALLOWED = [token for token in range(VOCAB) if token not in (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)]
 
 
-def speaker(seed: int) -> Seq2Seq:
+def speaker(seed: int) -> Transformer:
     """A random model that says END every now and then: its row of the head is the longest."""
     model = small_model(seed, share_embeddings="none", residual="pre", encoder_layers=1, decoder_layers=1).eval()
     with torch.no_grad():
@@ -28,13 +28,13 @@ def speaker(seed: int) -> Seq2Seq:
     return model
 
 
-def greedy(model: Seq2Seq, seed: int = 0, longest: int = 8) -> list[Hypothesis]:
+def greedy(model: Transformer, seed: int = 0, longest: int = 8) -> list[Hypothesis]:
     batch = batch_of(LENGTHS, seed)
     task = SearchTask(batch.src, batch.src_keep, SPECIAL, [Limits(longest)] * len(LENGTHS))
     return [best for (best,) in GreedyConfig().run(PrefixSteps(model), task)]
 
 
-def brute_force(model: Seq2Seq, src: Tensor, longest: int) -> list[int]:
+def brute_force(model: Transformer, src: Tensor, longest: int) -> list[int]:
     """argmax of the whole model's output for the prefix, again and again."""
     prefix = [SPECIAL.bos]
     while len(prefix) <= longest:

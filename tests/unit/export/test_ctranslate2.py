@@ -21,7 +21,7 @@ from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.saved.weights import named_weights
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
 from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import decided_model, padded_ids, random_sources
@@ -102,8 +102,8 @@ def test_every_registered_kind_is_exported_or_refused() -> None:
     for part, kinds in (("residual", residuals), ("positions", positions), ("feed_forward", feed_forwards)):
         covered = {changes[part]["kind"] for changes in KINDS if part in changes}
         for kind in kinds.names():
-            config = config_of(ModelConfig.model_validate({part: {"kind": kind}}))
-            default = ModelConfig().model_dump()[part]["kind"]
+            config = config_of(TransformerConfig.model_validate({part: {"kind": kind}}))
+            default = TransformerConfig().model_dump()[part]["kind"]
             assert reasons_against(config) or kind in covered | {default}, f"{part} {kind} is exported without a test"
 
 
@@ -181,18 +181,18 @@ def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fast"]
 
 
-class WindowedModelConfig(ModelConfig):
+class WindowedModelConfig(TransformerConfig):
     attention: str = "full"
 
 
-def config_of(model: ModelConfig) -> SavedConfig:
+def config_of(model: TransformerConfig) -> SavedConfig:
     return SavedConfig.model_construct(model=model, text=decided_model().config.text)
 
 
 @pytest.mark.parametrize("kind", positions.names())
 def test_positions_that_have_no_form_there_are_refused_by_name(kind: str) -> None:
     reason = f"CTranslate2 has no form of model.positions.kind {kind}"
-    assert reasons_against(config_of(ModelConfig(positions={"kind": kind}))) == (
+    assert reasons_against(config_of(TransformerConfig(positions={"kind": kind}))) == (
         [] if kind in ("sinusoidal", "learned") else [reason]
     )
 
@@ -202,11 +202,11 @@ def test_attention_that_has_no_form_there_is_refused_by_name(setting: dict[str, 
     places = ["encoder_attention", "decoder_attention", "cross_attention"]
     for place in places if setting["kind"] == "full" else places[:1]:
         reason = f"CTranslate2 has no form of model.{place}.{name}"
-        assert reasons_against(config_of(ModelConfig(**{place: setting}))) == [reason]
+        assert reasons_against(config_of(TransformerConfig(**{place: setting}))) == [reason]
 
 
 def test_random_positions_of_training_do_not_matter_to_an_export() -> None:
-    assert reasons_against(config_of(ModelConfig(position_offsets={"kind": "shift"}))) == []
+    assert reasons_against(config_of(TransformerConfig(position_offsets={"kind": "shift"}))) == []
 
 
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:

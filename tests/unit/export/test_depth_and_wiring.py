@@ -6,7 +6,7 @@ import pytest
 
 from qkv.export import ctranslate2, huggingface
 from qkv.models.saved.folder import SavedConfig
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from tests.support.small import small_text
@@ -25,7 +25,7 @@ OTHERS = [
 def test_it_is_refused_by_name(
     name: str, reasons_against: Callable[[SavedConfig], list[str]], part: str, kind: str
 ) -> None:
-    model = ModelConfig.model_validate({part: kind, "residual": "pre"})
+    model = TransformerConfig.model_validate({part: kind, "residual": "pre"})
     config = SavedConfig(model=model, text=small_text()[0])
     assert reasons_against(config) == [f"{name} has no form of model.{part}.kind {kind}"]
-    assert reasons_against(config.model_copy(update={"model": ModelConfig(residual="pre")})) == []
+    assert reasons_against(config.model_copy(update={"model": TransformerConfig(residual="pre")})) == []

@@ -18,7 +18,7 @@ from qkv.export.huggingface import export_huggingface, reasons_against
 from qkv.layers.positions import positions
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.saved.weights import named_weights
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -172,7 +172,7 @@ def test_files_and_weights(tmp_path: Path) -> None:
 )
 def test_what_has_no_form_there_is_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     saved = decided_model()
-    config = SavedConfig(model=ModelConfig(**changes), text=saved.config.text)
+    config = SavedConfig(model=TransformerConfig(**changes), text=saved.config.text)
     assert reasons_against(config) == [reason]
     with pytest.raises(UsageError, match=r"cannot be exported to Hugging Face: "):
         export_huggingface(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "hf")

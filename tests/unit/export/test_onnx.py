@@ -15,7 +15,7 @@ from qkv.layers.residual import residuals
 from qkv.models.decoders import decoders
 from qkv.models.saved.folder import SavedConfig, load_model, save_model
 from qkv.models.saved.weights import named_weights
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import decided_model
 
@@ -23,7 +23,7 @@ CTC = {"kind": "ctc"}
 
 
 def config_of(**changes: Any) -> SavedConfig:
-    return SavedConfig.model_construct(model=ModelConfig(**{"decoder": CTC, **changes}))
+    return SavedConfig.model_construct(model=TransformerConfig(**{"decoder": CTC, **changes}))
 
 
 @pytest.mark.parametrize("kind", decoders.names())

@@ -13,7 +13,7 @@ from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.lsh import LshAttention
 from qkv.layers.positions.rope import Rope
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from tests.support.small import small_config, stir
 
 LENGTHS = [40, 23, 9, 4, 1]
@@ -143,7 +143,7 @@ def test_layers_of_different_depth_hash_differently() -> None:
 )
 def test_what_cannot_be_is_refused_with_what_would_work(changes: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ModelConfig(**changes)
+        TransformerConfig(**changes)
 
 
 def test_another_mask_is_refused() -> None:

@@ -15,7 +15,7 @@ from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.core.files import MANIFEST, seal, verify_folder
 from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, TokenizerPair
 from tests.support.small import batch_of, decode, small_config, small_text, stir
 
@@ -44,7 +44,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "model"))
 
 
-def output(model: Seq2Seq) -> torch.Tensor:
+def output(model: Transformer) -> torch.Tensor:
     batch = batch_of([(3, 4), (1, 2)], vocab=SIZE)
     return decode(model.eval(), batch.src, batch.src_keep, batch.tgt_in)
 
@@ -348,7 +348,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(
     """By comparison with the shapes of the tensors, which cost nothing to read."""
     made: list[str] = []
 
-    def build(*given: Any) -> Seq2Seq:
+    def build(*given: Any) -> Transformer:
         made.append(str(torch.empty(0).device))
         return build_model(*given)
 

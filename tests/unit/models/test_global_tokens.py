@@ -9,19 +9,19 @@ from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.saved.folder import new_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from tests.support.small import small_config, small_model, small_text
 
 _, TOKENIZERS = small_text()
 
 
-def model_with(tokens: list[str]) -> Seq2Seq:
+def model_with(tokens: list[str]) -> Transformer:
     torch.manual_seed(0)
     setting = {"kind": "longformer", "window": 2, "global_positions": [1], "global_tokens": tokens}
     return new_model(small_config(encoder_attention=setting, encoder_layers=1), TOKENIZERS).eval()
 
 
-def global_at(model: Seq2Seq, texts: list[str]) -> Tensor:
+def global_at(model: Transformer, texts: list[str]) -> Tensor:
     attention = model.encoder.layers[0].attention
     assert isinstance(attention, LongformerAttention)
     ids = torch.tensor([TOKENIZERS.src.encode(text) for text in texts])

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from qkv.kernels.recompute import undo
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.config import ModelConfig
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import reversible
 from qkv.models.transformer.stacks.base import Depth, Layers
 from qkv.models.transformer.stacks.reversible import Reversible, branch
@@ -36,7 +36,7 @@ class Stored(Depth):
         return (a + b) / 2
 
 
-def with_depth(make: Callable[[int], Depth], parts: dict[str, Any]) -> Seq2Seq:
+def with_depth(make: Callable[[int], Depth], parts: dict[str, Any]) -> Transformer:
     model = small_model(stack="reversible", dropout=0.2, **parts).double()
     for stack in (model.encoder, model.decoder):
         stack.depth = make(stack.num_layers)
@@ -101,8 +101,8 @@ def test_training_keeps_the_same_for_every_depth(stack: str) -> None:
 )
 def test_what_cannot_be_is_refused_with_what_would_work(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ModelConfig(stack="reversible", **changes)
+        TransformerConfig(stack="reversible", **changes)
 
 
 def test_the_kind_is_registered() -> None:
-    assert isinstance(ModelConfig(stack="reversible", residual="pre").stack, reversible.ReversibleConfig)
+    assert isinstance(TransformerConfig(stack="reversible", residual="pre").stack, reversible.ReversibleConfig)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import consistent_cross_entropy, no_smoothing, sim_cut
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import consistencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -31,12 +31,12 @@ def teacher(consistency: dict[str, Any] | str | None, **others: Any) -> TeacherF
     return TeacherForcing(config, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
-def loss_of(objective: TeacherForcing, model: Seq2Seq, batch: Batch, seed: int = 1) -> LossReport:
+def loss_of(objective: TeacherForcing, model: Transformer, batch: Batch, seed: int = 1) -> LossReport:
     torch.manual_seed(seed)
     return objective.training_loss(model, batch, 1)
 
 
-def gradient(model: Seq2Seq, report: LossReport) -> list[Tensor]:
+def gradient(model: Transformer, report: LossReport) -> list[Tensor]:
     model.zero_grad()
     report.sum.backward()
     return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
@@ -49,7 +49,7 @@ def value(report: LossReport) -> float:
 class Reader:
     """Remembers what the model was given to read and what its embeddings gave out."""
 
-    def __init__(self, model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read: list[tuple[Tensor, Tensor, Tensor]] = []
         self.embedded: list[Tensor] = []
         monkeypatch.setattr(model, "forward", self._watched(model.forward))

@@ -15,7 +15,7 @@ from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
 from qkv.models.saved.folder import load_model
 from qkv.models.saved.weights import named_weights
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.greedy import GreedyConfig
@@ -36,7 +36,7 @@ def loss(frozen: bool) -> DraftHeadLoss:
     return DraftHeadLoss(base, frozen, SPECIAL)
 
 
-def model_with(draft: str | dict[str, Any], **changes: Any) -> Seq2Seq:
+def model_with(draft: str | dict[str, Any], **changes: Any) -> Transformer:
     return small_model(draft=draft, **changes)
 
 

@@ -11,7 +11,7 @@ from qkv.data.batch import Batch
 from qkv.functional.losses import others, smoothed_cross_entropy
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.smoothing import NoSmoothing, Unigram
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -29,7 +29,7 @@ def teacher(**config: object) -> TeacherForcing:
     return TeacherForcing(ObjectiveConfig(**config), VOCAB, SPECIAL, never)
 
 
-def token_log_probs(model: Seq2Seq, batch: Batch) -> Tensor:
+def token_log_probs(model: Transformer, batch: Batch) -> Tensor:
     with torch.no_grad():
         return model.head.log_probs(decode(model, batch.src, batch.src_keep, batch.tgt_in))
 
@@ -107,7 +107,7 @@ def test_training_is_the_smoothed_loss_and_still_reports_the_plain_one() -> None
     assert abs(report.nll - float(wanted)) > 0.1
 
 
-def gradient(model: Seq2Seq, *reports: LossReport) -> list[Tensor]:
+def gradient(model: Transformer, *reports: LossReport) -> list[Tensor]:
     model.zero_grad()
     for report in reports:
         report.sum.backward()

@@ -10,7 +10,7 @@ from qkv.config.load import validate
 from qkv.core.errors import UsageError
 from qkv.functional.orthogonal import newton_schulz
 from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.training.optimizers import (
     AdamW,
     AdamWConfig,
@@ -51,7 +51,9 @@ def give_gradients(model: nn.Module, seed: int) -> None:
 
 
 def test_muon_takes_the_linear_layers_and_adamw_the_rest() -> None:
-    model = build_model(ModelConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1), 11, 11, 0)
+    model = build_model(
+        TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1), 11, 11, 0
+    )
     names = set(hidden_matrices(model))
     assert all(name.endswith(".weight") for name in names)
     assert not any("tokens" in name or "norm" in name for name in names)

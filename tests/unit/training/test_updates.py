@@ -12,7 +12,7 @@ from qkv.core.errors import QkvError
 from qkv.core.files import sha256_of
 from qkv.data.batch import Batch
 from qkv.layers.feed_forward import FeedForward
-from qkv.models.transformer.model import Seq2Seq
+from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training.distributed import Team
@@ -77,7 +77,7 @@ class Failing:
     def __init__(self, objective: TeacherForcing, calls: set[int], backward: bool) -> None:
         self.objective, self.calls, self.backward, self.number = objective, calls, backward, 0
 
-    def training_loss(self, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         self.number += 1
         if self.number in self.calls and not self.backward:
             raise RuntimeError(NO_MEMORY)
@@ -143,7 +143,7 @@ def _poison(monkeypatch: pytest.MonkeyPatch, at: int, times: int, change: Callab
     healthy = TeacherForcing.training_loss
     calls = 0
 
-    def poisoned(self: TeacherForcing, model: Seq2Seq, batch: Batch, update: int) -> LossReport:
+    def poisoned(self: TeacherForcing, model: Transformer, batch: Batch, update: int) -> LossReport:
         nonlocal calls
         report = healthy(self, model, batch, update)
         if torch.is_grad_enabled():  # the diagnosis looks at the batch again, without gradients
@@ -227,7 +227,7 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
                 with torch.no_grad():
                     next(trainer_model()).view(-1)[0] = float("nan")
 
-    models: list[Seq2Seq] = []
+    models: list[Transformer] = []
 
     def trainer_model() -> Any:
         return models[0].parameters()

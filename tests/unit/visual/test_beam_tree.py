@@ -6,7 +6,7 @@ import pytest
 
 from qkv.core.errors import UsageError
 from qkv.models.saved.folder import SavedConfig, SavedModel
-from qkv.models.transformer.config import ModelConfig
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.beam import BeamConfig
 from qkv.visual.beam_tree import Node, draw_tree, grow_tree
 from tests.support.pictures import boxes
@@ -17,7 +17,7 @@ from tests.support.small import small_config, small_model, small_text
 def saved() -> SavedModel:
     config, tokenizers = small_text()
     size = len(tokenizers.tgt)
-    model: ModelConfig = small_config()
+    model: TransformerConfig = small_config()
     return SavedModel(small_model(3, size, size).eval(), tokenizers, SavedConfig(model=model, text=config))
 
 
