@@ -5,12 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qkv.config import load_config
+    from qkv.evaluation.score import score
     from qkv.layers.attention.recording import AttentionRecord, capture_attention
     from qkv.models.saved.folder import load_model, save_model
+    from qkv.recipes.pairs import recipe_for, train
     from qkv.training.recipe import Recipe
     from qkv.training.trainer import Trainer
     from qkv.translate.translation import Translation
     from qkv.translate.translator import Translator
+
+__version__ = "0.1.0"
 
 _HOMES = {
     "AttentionRecord": "qkv.layers.attention.recording",
@@ -21,7 +25,10 @@ _HOMES = {
     "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
     "load_model": "qkv.models.saved.folder",
+    "recipe_for": "qkv.recipes.pairs",
     "save_model": "qkv.models.saved.folder",
+    "score": "qkv.evaluation.score",
+    "train": "qkv.recipes.pairs",
 }
 
 __all__ = [
@@ -33,7 +40,10 @@ __all__ = [
     "capture_attention",
     "load_config",
     "load_model",
+    "recipe_for",
     "save_model",
+    "score",
+    "train",
 ]
 
 

@@ -20,7 +20,14 @@ Where = Callable[[Loc], str]
 
 
 def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -> C:
-    """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one ConfigError."""
+    """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one ConfigError.
+
+    Example:
+        >>> from qkv import Recipe, load_config
+        >>> recipe = load_config(Recipe, "runs/reverse/config.yaml", ["model.dropout=0.2"])
+        >>> recipe.model.dropout
+        0.2
+    """
     if not (isinstance(cls, type) and issubclass(cls, Config)):
         raise ArgumentError(f"load_config takes a class such as Recipe, then a file, not {shown(cls)}")
     if not isinstance(path, Path | str):

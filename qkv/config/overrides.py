@@ -28,7 +28,7 @@ def trace_overrides(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dic
     for override in overrides:
         try:
             keys, value = parse_override(override)
-            changed = _put(result, keys, value)
+            changed = put_at(result, keys, value)
         except ValueError as problem:
             raise UsageError(f"{origin_text(override)}: {problem}") from None
         for loc in changed:
@@ -75,7 +75,7 @@ def _word(text: str) -> Any:
         raise ValueError("the number has too many digits; write a shorter one") from None
 
 
-def _put(data: dict[str, Any], keys: list[str], value: Any) -> list[Loc]:
+def put_at(data: dict[str, Any], keys: list[str], value: Any) -> list[Loc]:
     """Set the value in place, making the groups on the way; gives the places that this changed."""
     here: Any = data
     loc: Loc = ()

@@ -62,7 +62,7 @@ def build_store(
                 ranges.append(CorpusRange(start, writer.kept, corpus.weight))
         report = writer.report(counts)
         if report.kept == 0:
-            names = ", ".join(str(root / path) for corpus in corpora for path in corpus.files().values())
+            names = ", ".join(corpus.describe(root) for corpus in corpora)
             raise DataError(f"{names}: 0 usable pairs ({'; '.join(report.lines())})")
         write_about(temporary, ranges, limits, report)
     return report

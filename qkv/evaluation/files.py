@@ -78,7 +78,7 @@ def read_parallel(references: Sequence[Path], source: Path | None = None) -> Eva
 def read_corpus(corpus: CorpusConfig, root: Path = Path("."), invalid: Policy = "error") -> EvaluationSet:
     """The pairs of a corpus, whatever its kind."""
     files = tuple(root / path for path in corpus.files().values())
-    name = " and ".join(map(str, files))
+    name = corpus.describe(root)
     pairs = [(pair.src, pair.tgt) for pair in corpus.read(root, invalid, ReadCounts())]
     if not corpus.groups_answers:
         return EvaluationSet(name, [[tgt] for _, tgt in pairs], [src for src, _ in pairs], files=files)

@@ -94,7 +94,18 @@ class ValidationConfig(Config):
 
 
 class Recipe(ExtensibleConfig):
-    """A complete run."""
+    """A complete run: the keys of a recipe file, as typed objects.
+
+    Example:
+        >>> from qkv import Recipe
+        >>> recipe = Recipe(
+        ...     data={"train": {"kind": "tsv", "path": "train.tsv"}, "holdout": 100},
+        ...     text={"shared": "char"},
+        ...     model={"d_model": 64, "num_heads": 4},
+        ... )
+        >>> recipe.model.d_model, recipe.model_copy(update={"seed": 2}).seed
+        (64, 2)
+    """
 
     run: Path = Path("runs/default")
     """The folder that the run writes to."""

@@ -32,6 +32,12 @@ class Trainer:
 
     Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` goes on with that
     run, and returns its result at once if it is finished: a cell of a notebook can be run again.
+
+    Example:
+        >>> from qkv import Trainer
+        >>> result = Trainer.resume("runs/reverse", ["training.stop_after=3u"]).train()
+        >>> result.finished, result.updates, sorted(result.scores)
+        (True, 3, ['cer', 'exact', 'loss', 'perplexity'])
     """
 
     def __init__(self, recipe: Recipe, reporter: Reporter | None = None) -> None:

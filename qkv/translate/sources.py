@@ -47,10 +47,10 @@ def _paired(
             raise UsageError(f"there are {number:,} texts but more {name}; give one entry for each text")
 
 
-def checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
-    """Sources and targets to score."""
-    require_list("pairs", pairs, "pairs (source, target)")
-    return [_pair(f"pairs[{number}]", pair) for number, pair in enumerate(pairs)]
+def checked_pairs(pairs: Iterable[Pair], name: str = "pairs") -> list[Pair]:
+    """Sources and targets; `name` says in an ArgumentError what they are."""
+    require_list(name, pairs, "pairs (source, target)")
+    return [_pair(f"{name}[{number}]", pair) for number, pair in enumerate(pairs)]
 
 
 def _pair(name: str, pair: object) -> Pair:

@@ -6,7 +6,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Translation:
-    """The best output for a text, and the others that were asked for."""
+    """The best output for a text, and the others that were asked for.
+
+    Example:
+        >>> from qkv import Translator
+        >>> found = Translator("runs/reverse").translate("abc", nbest=2)
+        >>> found.src_tokens, len(found.alternatives), found.score >= found.alternatives[0].score
+        (['a', 'b', 'c', '</s>'], 1, True)
+    """
 
     text: str
     score: float

@@ -62,6 +62,14 @@ class Translator:
     part is read behind the one before it.
     `draft` makes greedy search faster with the same output: a drafter (`DrafterConfig`), the word for one (jacobi,
     input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
+
+    Example:
+        >>> from qkv import Translator
+        >>> translator = Translator("runs/reverse", search={"kind": "beam", "size": 4})
+        >>> [type(found.text) for found in translator.translate(["abc", "ca"])]
+        [<class 'str'>, <class 'str'>]
+        >>> translator.score(("abc", "cba")).tokens
+        ['c', 'b', 'a']
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -24,7 +25,10 @@ NAMES = [
     "capture_attention",
     "load_config",
     "load_model",
+    "recipe_for",
     "save_model",
+    "score",
+    "train",
 ]
 VERBS = {
     "attach": ["model", "drafter", "--out"],
@@ -135,6 +139,10 @@ VERBS = {
         "--json",
     ],
 }
+
+
+def test_version() -> None:
+    assert qkv.__version__ == version("qkv")
 
 
 def test_public_names() -> None:

@@ -52,14 +52,21 @@ def write_parquet(root: Path, pairs: Pairs) -> dict[str, Any]:
     return {"path": "p.parquet"}
 
 
+def keep_in_memory(root: Path, pairs: Pairs) -> dict[str, Any]:
+    return {"pairs": pairs}
+
+
 WRITERS: dict[str, Callable[[Path, Pairs], dict[str, Any]]] = {
     "text": write_text,
     "tsv": write_tsv,
     "csv": write_csv,
     "jsonl": write_jsonl,
     "parquet": write_parquet,
+    "memory": keep_in_memory,
 }
 HEADED = {"csv"}
+WITHOUT_FILES = {"memory"}
+FILES = pytest.mark.parametrize("kind", sorted(set(corpora.names()) - WITHOUT_FILES))
 EACH = pytest.mark.parametrize("kind", corpora.names())
 
 
@@ -88,7 +95,7 @@ def test_can_be_read_again(kind: str, tmp_path: Path) -> None:
     assert first == second
 
 
-@EACH
+@FILES
 def test_names_its_files(kind: str, tmp_path: Path) -> None:
     corpus = corpus_of(kind, tmp_path, PAIRS)
     assert corpus.files()
@@ -98,10 +105,15 @@ def test_names_its_files(kind: str, tmp_path: Path) -> None:
 
 
 @EACH
-def test_empty_and_missing_files(kind: str, tmp_path: Path) -> None:
+def test_empty(kind: str, tmp_path: Path) -> None:
     corpus = corpus_of(kind, tmp_path, [])
     with pytest.raises(DataError, match="is empty"):
         list(corpus.read(tmp_path, "error", ReadCounts()))
+
+
+@FILES
+def test_missing_files(kind: str, tmp_path: Path) -> None:
+    corpus = corpus_of(kind, tmp_path, PAIRS)
     with pytest.raises(DataError, match="no such file"):
         list(corpus.read(tmp_path / "elsewhere", "error", ReadCounts()))
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from qkv.data.readers.base import CorpusConfig, RawPair, corpora
 from qkv.data.readers.csv import CsvCorpus
 from qkv.data.readers.jsonl import JsonLinesCorpus
+from qkv.data.readers.memory import MemoryCorpus
 from qkv.data.readers.parquet import ParquetCorpus
 from qkv.data.readers.text import TextCorpus
 from qkv.data.readers.tsv import TsvCorpus
@@ -21,6 +22,7 @@ __all__ = [
     "CorpusConfig",
     "CsvCorpus",
     "JsonLinesCorpus",
+    "MemoryCorpus",
     "ParquetCorpus",
     "RawPair",
     "TextCorpus",

@@ -31,8 +31,12 @@ class CorpusConfig(Config):
     """How many times an epoch goes through these pairs; 0.5 takes half of them, another half each epoch."""
 
     def files(self) -> dict[str, Path]:
-        """The files that it reads, by the key that names them."""
+        """The files that it reads, by the key that names them; none for pairs in memory."""
         raise NotImplementedError
+
+    def describe(self, root: Path) -> str:
+        """How messages name it."""
+        return " and ".join(str(root / path) for path in self.files().values())
 
     def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
         """Stream the pairs; paths are relative to `root`. Pairs with invalid text go as `invalid` says."""

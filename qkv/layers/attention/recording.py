@@ -43,6 +43,16 @@ class AttentionRecord:
 
     Each pass through an attention adds one tensor [B, H, Q, K] to `passes[name]`; a layer that stands at several depths
     adds several.
+
+    Example:
+        >>> from qkv import Translator, capture_attention
+        >>> translator = Translator("runs/reverse", engine="torch", search="greedy")
+        >>> with capture_attention(translator.models.loaded[0].model) as record:
+        ...     found = translator.translate("abc")
+        >>> sorted(record)[0]
+        'decoder.layers.0.attention'
+        >>> record["encoder.layers.0.attention"].shape
+        torch.Size([1, 4, 4, 4])
     """
 
     def __init__(self, models: set[int]) -> None:
@@ -83,11 +93,15 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
 
     Outputs stay the same to the bit. Weights are those before dropout, without gradients.
 
-    Example::
-
-        with capture_attention(model) as record:
-            model(src, src_keep, tgt_in)
-        record["encoder.layers.0.attention"]  # [B, H, S, S]
+    Example:
+        >>> import torch
+        >>> from qkv import capture_attention, load_model
+        >>> model = load_model("runs/reverse").model
+        >>> src, src_keep, tgt_in = torch.tensor([[5, 6, 3]]), torch.ones(1, 3).bool(), torch.tensor([[2, 6]])
+        >>> with capture_attention(model) as record:
+        ...     states = model(src, src_keep, tgt_in)
+        >>> record["decoder.layers.0.cross_attention"].shape  # [B, H, T, S]
+        torch.Size([1, 4, 2, 3])
     """
     if NOWHERE in _attentions(model):
         name_attentions(model)

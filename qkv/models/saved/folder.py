@@ -62,6 +62,13 @@ def save_model(
     """Write the folder, replacing an older one only when the new one is complete.
 
     With `storage` float16 or int8 the file is a half or a quarter as large; the model is loaded as float32 again.
+
+    Example:
+        >>> from qkv import load_model, save_model
+        >>> saved = load_model("runs/reverse")
+        >>> save_model("half", saved, storage="float16")
+        >>> load_model("half").config == saved.config
+        True
     """
     if storage not in STORAGES:
         raise ArgumentError(f"storage: must be {', '.join(STORAGES[:-1])} or {STORAGES[-1]}, not {storage!r}")
@@ -78,6 +85,13 @@ def load_model(folder: Path | str) -> SavedModel:
     """The model in `folder`, or the best one of the run there, after checking every file against the manifest.
 
     It is in evaluation mode.
+
+    Example:
+        >>> from qkv import load_model
+        >>> saved = load_model("runs/reverse")
+        >>> ids = saved.tokenizers.src.encode("abc")
+        >>> saved.tokenizers.src.decode(ids), saved.model.training
+        ('abc', False)
     """
     folder = locate_model(folder)
     read_manifest(folder)

@@ -51,10 +51,13 @@ def _run_of(model: Path) -> RunFolder | None:
 def _read(recipe: Recipe, run: RunFolder, split: str) -> EvaluationSet | None:
     data = recipe.data
     corpus = data.test if split == "test" else data.dev
+    # Pairs that were held out of the training data, or were in memory, are kept in the run alone.
+    held_out = corpus is None and data.holdout is not None
+    in_memory = corpus is not None and not corpus.files()
+    if split == "dev" and (held_out or in_memory):
+        return set_of_pairs(str(run.dev_data), _pairs(run.dev_data))
     if corpus is None:
-        # Pairs that were held out of the training data are kept in the run alone.
-        held_out = split == "dev" and data.holdout is not None
-        return set_of_pairs(str(run.dev_data), _pairs(run.dev_data)) if held_out else None
+        return None
     for path in corpus.files().values():
         if not (data.root / path).exists():
             raise DataError(
