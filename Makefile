@@ -58,11 +58,11 @@ $(BIN)/python:
 # The stamps are written last, so an interrupted installation is taken up again.
 .venv/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into .venv; the first time this takes a few minutes."
-	$(INSTALL) -e '.[demo,fast]'
+	$(INSTALL) -e '.[demo,fast,visual]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(INSTALL) -e '.[demo,fast,hf,onnx,parquet,dev]'
+	$(INSTALL) -e '.[demo,fast,hf,onnx,parquet,visual,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

@@ -32,7 +32,7 @@ from process_memory import allow, peak_bytes, ran_out
 
 from qkv.core.progress import default_reporter
 from qkv.kernels.memory import keep_freed_memory
-from qkv.visual.lines import draw_lines
+from qkv.visual.charts import draw_lines
 
 Line = dict[str, Any]
 MEASURES = {

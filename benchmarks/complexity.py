@@ -29,7 +29,7 @@ from qkv.functional.attention import scaled_dot_product
 from qkv.functional.masks import build_mask, within
 from qkv.kernels.attention import attention
 from qkv.kernels.window import Reach, window_attention
-from qkv.visual.lines import draw_lines
+from qkv.visual.charts import draw_lines
 
 Layer = Callable[[Tensor], Tensor]
 KERNEL, REACH = 3, 4

@@ -39,7 +39,7 @@ from qkv.search.refinement.search import RefineConfig
 from qkv.search.speculative.drafting import DraftLike
 from qkv.translate.translation import Translation
 from qkv.translate.translator import Translator
-from qkv.visual.scatter import Point, draw_points
+from qkv.visual.charts import Point, draw_points
 
 BASELINE = "greedy"
 GREEDY = GreedyConfig()

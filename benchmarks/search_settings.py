@@ -17,7 +17,7 @@ from qkv.evaluation.files import read_evaluation_set
 from qkv.evaluation.metrics.registry import choose_metrics
 from qkv.translate.settings import translation_config
 from qkv.translate.translation import Translation
-from qkv.visual.scatter import Point, draw_points
+from qkv.visual.charts import Point, draw_points
 
 
 def decode(model: Path, settings: str, sources: list[str]) -> tuple[list[Translation], float]:

@@ -1,24 +1,26 @@
-"""Bars with intervals for the HTML report, drawn as SVG: no script, and readable on a telephone."""
+"""Bars with confidence intervals for the HTML report."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from qkv.core.figures import FAINT, SERIES, TEXT, TIP, chart
 from qkv.evaluation.resampling import Interval
 
-WIDTH, HEIGHT = 380, 240
-LEFT, RIGHT, TOP, BOTTOM = 44, 6, 18, 56
-SHARE = 0.8
-"""How much of the width of a group its bars take."""
-LABELS_UP_TO = 8
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT = 380, 250
+GROUP_WIDTH = 0.8
+"""The share of a group's width that its bars take."""
+MAX_LABELLED = 8
 """With more bars than this, the numbers above them would run into each other."""
-MOST_STEPS = 5
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+MAX_TICKS = 5
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A number, and where 95 of 100 test sets of this kind would have it."""
+    """A score with its 95 % confidence interval."""
 
     value: float
     interval: Interval
@@ -26,7 +28,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Group:
-    """Bars that stand together: what is written below them, and a number for each series."""
+    """Bars that stand together: the label below them, and a score for each series."""
 
     label: str
     size: int
@@ -36,116 +38,64 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A rectangle with its interval and what to write above it."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    low: float
-    high: float
-    series: int
-    value: str
-    hint: str
-
-    @property
-    def middle(self) -> float:
-        return round(self.x + self.width / 2, 1)
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A mark on an axis: its place, and what is written there."""
-
-    at: float
-    label: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class BarChart:
-    """Groups of bars, one bar of a group for each series, between two axes."""
+class Plot:
+    """What a chart shows: groups of bars, one bar of a group for each series."""
 
     title: str
     x_label: str
     y_label: str
     series: list[str]
-    bars: list[Bar]
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
-    dividers: list[float]
-    labelled: bool
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
-    top: int = TOP
-    floor: int = HEIGHT - BOTTOM
+    groups: list[Group]
+
+    @property
+    def largest(self) -> float:
+        """The largest number, intervals included."""
+        every = (one for group in self.groups for one in group.measured)
+        return max((max(one.value, one.interval.high) for one in every), default=0.0)
 
 
-def bar_chart(
-    title: str,
-    x_label: str,
-    y_label: str,
-    series: Sequence[str],
-    groups: Sequence[Group],
-    reach: float | None = None,
-) -> BarChart:
-    """Every bar begins at 0. `reach` is the largest number that the axis must hold, for charts of a common scale."""
-    steps = axis_steps(largest(groups) if reach is None else reach)
-    slot = (WIDTH - LEFT - RIGHT) / max(len(groups), 1)
-    width = slot * SHARE / len(series)
-    bars = []
-    for number, group in enumerate(groups):
-        start = LEFT + slot * (number + (1 - SHARE) / 2)
-        for place, (name, measured) in enumerate(zip(series, group.measured, strict=True)):
-            bars.append(_bar(measured, start + place * width, width, steps[-1], place, f"{name}, {group.label}"))
-    return BarChart(
-        title=title,
-        x_label=x_label,
-        y_label=y_label,
-        series=list(series),
-        bars=bars,
-        x_ticks=[
-            Tick(round(LEFT + slot * (number + 0.5), 1), group.label, f"n={group.size:,}")
-            for number, group in enumerate(groups)
-        ],
-        y_ticks=[Tick(_height(step, steps[-1]), f"{step:g}") for step in steps],
-        dividers=[round(LEFT + slot * (number + 1), 1) for number, group in enumerate(groups) if group.is_whole],
-        labelled=len(bars) <= LABELS_UP_TO,
-    )
+@dataclass(frozen=True)
+class BarChart:
+    """A chart as SVG; the page writes its title and its legend."""
+
+    title: str
+    series: list[str]
+    svg: str
 
 
-def largest(groups: Sequence[Group]) -> float:
-    """The largest number of a chart, intervals included."""
-    return max((max(one.value, one.interval.high) for group in groups for one in group.measured), default=0.0)
+def bar_charts(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
+    """The charts of several test sets; those with the same title have the same scale."""
+    largest: dict[str, float] = {}
+    for plot in (plot for page in pages for plot in page):
+        largest[plot.title] = max(largest.get(plot.title, 0.0), plot.largest)
+    return [[bar_chart(plot, largest[plot.title]) for plot in page] for page in pages]
 
 
-def axis_steps(reach: float) -> list[float]:
-    """Round numbers from 0 to the first one that is not below `reach`."""
-    if reach <= 0:
-        return [0.0, 1.0]
-    scale = 10.0 ** math.floor(math.log10(reach / MOST_STEPS))
-    step = next(factor * scale for factor in STEPS if factor * scale * MOST_STEPS >= reach * (1 - 1e-9))
-    return [number * step for number in range(math.ceil(reach / step - 1e-9) + 1)]
+def bar_chart(plot: Plot, largest: float) -> BarChart:
+    svg = chart(lambda axes: paint_bars(axes, plot, largest), WIDTH, HEIGHT, plot.title)
+    return BarChart(plot.title, plot.series, svg)
 
 
-def _bar(measured: Measured, x: float, width: float, top: float, series: int, name: str) -> Bar:
-    y = _height(measured.value, top)
-    low, high = measured.interval.low, measured.interval.high
-    return Bar(
-        x=round(x, 1),
-        y=y,
-        width=round(width, 1),
-        height=round(HEIGHT - BOTTOM - y, 1),
-        low=_height(low, top),
-        high=_height(high, top),
-        series=series,
-        value=f"{measured.value:.1f}",
-        hint=f"{name}: {measured.value:.2f} (95 %: {low:.2f} to {high:.2f})",
-    )
+def paint_bars(axes: "Axes", plot: Plot, largest: float) -> None:
+    """Every bar begins at 0, and the axis ends at the first tick that is not below `largest`."""
+    from matplotlib.ticker import MaxNLocator
 
-
-def _height(value: float, top: float) -> float:
-    return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * max(value, 0.0) / top, 1)
+    width = GROUP_WIDTH / len(plot.series)
+    labelled = len(plot.groups) * len(plot.series) <= MAX_LABELLED
+    for number, group in enumerate(plot.groups):
+        for place, (name, one) in enumerate(zip(plot.series, group.measured, strict=True)):
+            x = number - GROUP_WIDTH / 2 + (place + 0.5) * width
+            low, high = one.interval.low, one.interval.high
+            (bar,) = axes.bar(x, max(one.value, 0.0), width, color=SERIES[place % len(SERIES)], alpha=0.85)
+            bar.set_gid(f"{TIP}{name}, {group.label}: {one.value:.2f} (95 %: {low:.2f} to {high:.2f})")
+            axes.plot([x, x], [low, high], color=TEXT, linewidth=1.1, marker="_", markersize=5)
+            if labelled:
+                axes.annotate(f"{one.value:.1f}", (x, high), (0, 3), textcoords="offset points", ha="center")
+        if group.is_whole:
+            axes.axvline(number + 0.5, color=FAINT, linewidth=0.8, linestyle="dashed")
+    ticks = MaxNLocator(MAX_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, largest if largest > 0 else 1.0)
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, xlim=(-0.5, len(plot.groups) - 0.5), ylim=(0.0, ticks[-1]))
+    axes.set_yticks(ticks)
+    axes.set_xticks(range(len(plot.groups)), [f"{group.label}\nn={group.size:,}" for group in plot.groups])
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="y")

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from qkv.core.figures import INSTALL, can_draw
 from qkv.evaluation.compare import Comparison
 from qkv.evaluation.evaluate import Evaluation
 from qkv.evaluation.metrics.error_rates import comparable, edit_distance
-from qkv.evaluation.report.charts import BarChart
+from qkv.evaluation.report.charts import BarChart, Plot, bar_charts
 from qkv.evaluation.report.differences import Piece, mark
-from qkv.evaluation.report.plots import charts_of, comparison_plots, evaluation_plots
+from qkv.evaluation.report.plots import comparison_plots, evaluation_plots
 from qkv.evaluation.report.tables import Table, comparison_tables, evaluation_tables
 from qkv.evaluation.resampling import RESAMPLES, SEED
 
@@ -66,7 +67,7 @@ def evaluation_report(found: Evaluation, title: str, examples: int = EXAMPLES) -
 def evaluation_reports(found: Mapping[str, Evaluation], title: str, examples: int = EXAMPLES) -> str:
     """The same for several test sets, by name, on one page; plots of the same metric have the same scale."""
     plots = {name: evaluation_plots(one) for name, one in found.items()}
-    charts = charts_of(list(plots.values()))
+    charts = _charts(list(plots.values()))
     parts = [
         Part(
             title=f"{name}: {one.test.name}" if name else "",
@@ -102,7 +103,7 @@ def comparison_report(found: Comparison, title: str, examples: int = EXAMPLES) -
         title="",
         remarks=found.remarks,
         tables=comparison_tables(found),
-        charts=charts_of([comparison_plots(found)])[0],
+        charts=_charts([comparison_plots(found)])[0],
         signatures=found.signatures | found.settings,
         sections=[Section("Largest differences", shown, "The outputs of all systems are equally good.")],
         ranked_by=found.ranked_by.title,
@@ -133,11 +134,16 @@ def _closest(output: str, answers: Sequence[str]) -> str:
     return min(answers, key=lambda answer: edit_distance(words, comparable(answer).split()))
 
 
+def _charts(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
+    """None without matplotlib: the page then says how to install it."""
+    return bar_charts(pages) if can_draw() else [[] for _ in pages]
+
+
 def _render(title: str, parts: list[Part]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Outputs, sources and file names are anybody's text: everything is escaped.
     environment = Environment(loader=PackageLoader("qkv.evaluation.report"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html").render(
-        title=title, parts=parts, resamples=f"{RESAMPLES:,}", seed=SEED
+        title=title, parts=parts, resamples=f"{RESAMPLES:,}", seed=SEED, no_charts=INSTALL
     )

@@ -1,39 +1,11 @@
-"""What the report plots: every metric over all outputs and by length, and words by how often training had them."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""What the report plots: each metric over all outputs and by length, and F1 of words by their training frequency."""
 
 from qkv.evaluation.compare import Comparison
 from qkv.evaluation.evaluate import Evaluation
 from qkv.evaluation.metrics.base import Metric
-from qkv.evaluation.report.charts import BarChart, Group, Measured, bar_chart, largest
+from qkv.evaluation.report.charts import Group, Measured, Plot
 
 ALL = "all"
-
-
-@dataclass(frozen=True)
-class Plot:
-    """What a chart will show, before its scale is known."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: list[str]
-    groups: list[Group]
-
-
-def charts_of(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
-    """The charts of several test sets; those with the same title have the same scale."""
-    reach: dict[str, float] = {}
-    for plot in (plot for page in pages for plot in page):
-        reach[plot.title] = max(reach.get(plot.title, 0.0), largest(plot.groups))
-    return [
-        [
-            bar_chart(plot.title, plot.x_label, plot.y_label, plot.series, plot.groups, reach[plot.title])
-            for plot in page
-        ]
-        for page in pages
-    ]
 
 
 def evaluation_plots(found: Evaluation) -> list[Plot]:
