@@ -31,9 +31,9 @@ test: lint ## lint, run all the tests, and those of numbers once more as on an o
 
 # What depends on how a processor rounds: equations, kernels, fast engines and quantised exports.
 UNIT := tests/unit/export/test_ctranslate2 tests/unit/export/test_int8 tests/unit/export/test_onnx \
-  tests/unit/decoding/test_agreement tests/unit/decoding/test_ctranslate2_engine tests/unit/decoding/test_onnx_engine
+  tests/unit/engines/test_agreement tests/unit/engines/test_ctranslate2_engine tests/unit/engines/test_onnx_engine
 ROUNDING := tests/numerics $(UNIT:=.py) tests/integration/test_export.py \
-  tests/unit/decoding/test_drafts.py::test_of_equal_tokens_the_lowest_id_wins
+  tests/unit/search/speculative/test_drafts.py::test_of_equal_tokens_the_lowest_id_wins
 
 avx2: .venv/installed-dev ## run the tests of numbers with AVX2 only: no AVX-512, no VNNI, oneDNN in place of MKL
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 CT2_USE_MKL=0 CT2_FORCE_CPU_ISA=AVX2 \

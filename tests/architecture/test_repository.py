@@ -56,3 +56,11 @@ def test_a_file_of_the_package_holds_one_idea(path: Path) -> None:
     assert len(lines) <= LONGEST
     assert lines == [] or lines[0].startswith('"""'), "a module begins with its docstring"
     assert not path.name.startswith("test_"), "pytest would take it for tests"
+
+
+def test_the_unit_tests_mirror_the_package() -> None:
+    """A folder of tests/unit has the name of the folder of the package that it tests, and no test stands beside them."""
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit).as_posix() for path in unit.rglob("test_*.py")}
+    assert len(folders) > 10
+    assert [folder for folder in sorted(folders) if folder == "." or not (ROOT / "qkv" / folder).is_dir()] == []

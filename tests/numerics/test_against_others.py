@@ -1,6 +1,6 @@
 """Our equations against implementations by other people, and where conventions differ, how.
 
-Outputs of whole models, of `generate` and of CTranslate2 are compared in tests/unit/interop and tests/unit/decoding;
+Outputs of whole models, of `generate` and of CTranslate2 are compared in tests/unit/export and tests/unit/engines;
 BLEU, chrF and TER with sacreBLEU, error rates with jiwer, in tests/unit/evaluation.
 """
 

@@ -1,4 +1,4 @@
-"""Fixtures for tests that train."""
+"""Fixtures for tests that train or start processes."""
 
 from tests.support.fixtures import data, forks, in_memory, scratch
 

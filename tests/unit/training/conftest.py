@@ -1,5 +1,0 @@
-"""Fixtures for tests that train."""
-
-from tests.support.fixtures import data, forks, in_memory, scratch
-
-__all__ = ["data", "forks", "in_memory", "scratch"]
