@@ -59,7 +59,7 @@ def test_a_file_of_the_package_holds_one_idea(path: Path) -> None:
 
 
 def test_the_unit_tests_mirror_the_package() -> None:
-    """A folder of tests/unit has the name of the folder of the package that it tests, and no test stands beside them."""
+    """A folder of tests/unit has the name of the package folder that it tests; no test stands beside them."""
     unit = ROOT / "tests" / "unit"
     folders = {path.parent.relative_to(unit).as_posix() for path in unit.rglob("test_*.py")}
     assert len(folders) > 10
