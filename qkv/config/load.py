@@ -22,7 +22,7 @@ Where = Callable[[Loc], str]
 def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -> C:
     """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one ConfigError.
 
-    Example:
+    Examples:
         >>> from qkv import Recipe, load_config
         >>> recipe = load_config(Recipe, "runs/reverse/config.yaml", ["model.dropout=0.2"])
         >>> recipe.model.dropout

@@ -26,7 +26,7 @@ def score(
     Returns:
         The score of the whole list by each metric.
 
-    Example:
+    Examples:
         >>> from qkv import score
         >>> score(["the cat sat", "a dog"], ["the cat sat", ["a dog", "one dog"]], metrics=["exact", "wer"])
         {'exact': 100.0, 'wer': 0.0}

@@ -44,7 +44,7 @@ def train(
     Returns:
         A `Translator` of the best model.
 
-    Example:
+    Examples:
         >>> from qkv import train
         >>> pairs = [(word, word[::-1]) for word in "abc bca cab acb bac cba aab abb bbc ca".split()]
         >>> model = train(pairs, run="runs/reverse", training__stop_after="2u", data__holdout=1)
@@ -60,7 +60,7 @@ def train(
 def recipe_for(pairs: Iterable[Pair], dev: Iterable[Pair] | None = None, **overrides: object) -> Recipe:
     """The recipe by which `train` trains: that of `qkv init` for these pairs, with the overrides.
 
-    Example:
+    Examples:
         >>> from qkv import recipe_for
         >>> recipe = recipe_for([("abc", "cba"), ("ab", "ba")] * 5, model__d_model=32, seed=2)
         >>> recipe.model.d_model, recipe.model.num_heads, recipe.seed, recipe.text.shared.kind

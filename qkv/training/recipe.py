@@ -96,7 +96,7 @@ class ValidationConfig(Config):
 class Recipe(ExtensibleConfig):
     """A complete run: the keys of a recipe file, as typed objects.
 
-    Example:
+    Examples:
         >>> from qkv import Recipe
         >>> recipe = Recipe(
         ...     data={"train": {"kind": "tsv", "path": "train.tsv"}, "holdout": 100},

@@ -33,7 +33,7 @@ class Trainer:
     Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` goes on with that
     run, and returns its result at once if it is finished: a cell of a notebook can be run again.
 
-    Example:
+    Examples:
         >>> from qkv import Trainer
         >>> result = Trainer.resume("runs/reverse", ["training.stop_after=3u"]).train()
         >>> result.finished, result.updates, sorted(result.scores)
@@ -69,6 +69,7 @@ class Trainer:
         return trainer
 
     def train(self) -> Result:
+        """Train until the recipe says stop, or a signal does."""
         keep_freed_memory()
         run = RunFolder(self.recipe.run)
         with torchrun_team() as self.cluster:

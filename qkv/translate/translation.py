@@ -8,7 +8,7 @@ from typing import Any
 class Translation:
     """The best output for a text, and the others that were asked for.
 
-    Example:
+    Examples:
         >>> from qkv import Translator
         >>> found = Translator("runs/reverse").translate("abc", nbest=2)
         >>> found.src_tokens, len(found.alternatives), found.score >= found.alternatives[0].score
@@ -37,7 +37,7 @@ class Translation:
     alternatives: list["Translation"] = field(default_factory=list)
     """The rest of the n-best, best first."""
     alignment: list[list[float]] | None = None
-    """[tokens][src_tokens]: how much each token looked at each source token; only when asked for."""
+    """`alignment[token][src_token]`: how much each token looked at each source token; only when asked for."""
     passes: int | None = None
     """How many passes of the decoder it took, where one may give several tokens: with drafts, or all at once."""
 

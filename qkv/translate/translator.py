@@ -63,7 +63,7 @@ class Translator:
     `draft` makes greedy search faster with the same output: a drafter (`DrafterConfig`), the word for one (jacobi,
     input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
 
-    Example:
+    Examples:
         >>> from qkv import Translator
         >>> translator = Translator("runs/reverse", search={"kind": "beam", "size": 4})
         >>> [type(found.text) for found in translator.translate(["abc", "ca"])]

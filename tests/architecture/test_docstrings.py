@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import inspect
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,11 @@ def folder(trained: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.copytree(trained, tmp_path / "copy")
     with contextlib.chdir(tmp_path / "copy"):
         yield tmp_path / "copy"
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    page = (Path(qkv.__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: qkv\.(\w+)$", page, re.M)) == sorted(qkv.__all__)
 
 
 @pytest.mark.parametrize("name", qkv.__all__)

@@ -44,7 +44,7 @@ class AttentionRecord:
     Each pass through an attention adds one tensor [B, H, Q, K] to `passes[name]`; a layer that stands at several depths
     adds several.
 
-    Example:
+    Examples:
         >>> from qkv import Translator, capture_attention
         >>> translator = Translator("runs/reverse", engine="torch", search="greedy")
         >>> with capture_attention(translator.models.loaded[0].model) as record:
@@ -93,7 +93,7 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
 
     Outputs stay the same to the bit. Weights are those before dropout, without gradients.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from qkv import capture_attention, load_model
         >>> model = load_model("runs/reverse").model

@@ -63,7 +63,7 @@ def save_model(
 
     With `storage` float16 or int8 the file is a half or a quarter as large; the model is loaded as float32 again.
 
-    Example:
+    Examples:
         >>> from qkv import load_model, save_model
         >>> saved = load_model("runs/reverse")
         >>> save_model("half", saved, storage="float16")
@@ -86,7 +86,7 @@ def load_model(folder: Path | str) -> SavedModel:
 
     It is in evaluation mode.
 
-    Example:
+    Examples:
         >>> from qkv import load_model
         >>> saved = load_model("runs/reverse")
         >>> ids = saved.tokenizers.src.encode("abc")
