@@ -70,7 +70,7 @@ def measure(run: Line, options: argparse.Namespace) -> Line:
         layer(x).sum().backward()
 
     # A short pass first: loading libraries and making the gradients of the weights are not to be measured.
-    both(torch.randn(1, 2 * options.reach, options.width, requires_grad=True))
+    both(torch.randn(1, 2 * options.window, options.width, requires_grad=True))
     x = torch.randn(1, run["length"], options.width, requires_grad=True)
     before = peak_bytes()
     found = {"forward_seconds": least_time(lambda: forward(x), options.enough), "forward_bytes": peak_bytes() - before}
@@ -167,7 +167,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lengths", nargs="+", type=int, default=[512 << step for step in range(8)])
     parser.add_argument("--width", type=int, default=256, help="of the model")
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--reach", type=int, default=128, help="keys on each side of a query in a window")
+    parser.add_argument("--window", type=int, default=128, help="keys on each side of a query in a window")
     parser.add_argument("--chunk", type=int, default=64, help="positions in a chunk of LSH")
     parser.add_argument("--rounds", type=int, default=4, help="of LSH")
     parser.add_argument("--memory", type=float, default=8.0, help="gigabytes that a measurement may take")
@@ -182,7 +182,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    sizes = asdict(Sizes(options.width, options.heads, options.reach, options.chunk, options.rounds))
+    sizes = asdict(Sizes(options.width, options.heads, options.window, options.chunk, options.rounds))
     if options.one:
         run = {"kind": options.one[0], "length": int(options.one[1]), "sizes": sizes}
         print(json.dumps(measure(run, options)))

@@ -90,12 +90,12 @@ def waiting(kind: str, length: int) -> int:
     return depth[last]
 
 
-def attended(reach: int | None) -> Callable[[int, Tensor], Tensor]:
+def attended(window: int | None) -> Callable[[int, Tensor], Tensor]:
     """One layer of attention by its definition; the kernels know no forward derivative."""
 
     def layer(_: int, x: Tensor) -> Tensor:
         pos = torch.arange(x.shape[1])
-        mask = None if reach is None else build_mask(within(reach), pos, pos, None)
+        mask = None if window is None else build_mask(within(window), pos, pos, None)
         return scaled_dot_product(x[:, None], x[:, None], x[:, None], mask)[0][:, 0]
 
     return layer

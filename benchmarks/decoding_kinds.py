@@ -58,7 +58,7 @@ class System:
 
     name: str
     group: str
-    """Autoregressive, lossless, or the name of a non-autoregressive model."""
+    """Autoregressive, speculative, or the name of a non-autoregressive model."""
     model: Path
     engine: EngineName
     search: SearchConfig | None = None
@@ -109,7 +109,7 @@ def systems_of(
     export_model(model, "ctranslate2", scratch / "ct2-int8", "int8")
     yield System("greedy, ctranslate2 int8", "autoregressive", scratch / "ct2-int8", "auto", GREEDY)
     for draft in drafts:
-        yield System(f"greedy, draft {Path(draft).name}", "lossless", model, "torch", GREEDY, draft)
+        yield System(f"greedy, draft {Path(draft).name}", "speculative", model, "torch", GREEDY, draft)
     for name, folder in nats.items():
         yield from _one_model(name, folder, scratch, how)
 

@@ -1,7 +1,7 @@
 """Does any file that qkv reads end in a traceback, a crash or a hang? Each is spoilt thousands of times, and read.
 
 The files of a small model, of a run, of prepared data and of a job, corpora of every kind and recipes are made once.
-Each case spoils one of them, seals its folder again where it has a manifest (as an attacker would), and calls the
+Each case spoils one of them, renews the manifest of its folder (as an attacker would), and calls the
 function that reads it. Right are: it is read, or it is refused by one sentence. A case is a function of --seed, the
 name of the file and its number: --only FILE --first N --cases 1 repeats it.
 """

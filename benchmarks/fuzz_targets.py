@@ -15,7 +15,7 @@ from mutations import spoilt_bytes, spoilt_json, spoilt_lines, spoilt_safetensor
 
 from qkv.config import dump_config, load_config
 from qkv.config.yaml import read_yaml
-from qkv.core.files import MANIFEST, _seal_of, sha256_of, verify_folder
+from qkv.core.files import MANIFEST, _checksum_of, sha256_of, verify_folder
 from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
@@ -57,12 +57,12 @@ class Target:
     path: Path
     spoilers: list[Spoil]
     read: Callable[[], Any]
-    sealed: Path | None = None
+    folder: Path | None = None
     """The folder whose manifest names the file."""
 
     def __post_init__(self) -> None:
         self.content = self.path.read_bytes()
-        self.manifest = json.loads((self.sealed / MANIFEST).read_bytes()) if self.sealed else {}
+        self.manifest = json.loads((self.folder / MANIFEST).read_bytes()) if self.folder else {}
 
     def restore(self) -> None:
         """Other files may be read together with this one."""
@@ -70,13 +70,13 @@ class Target:
 
     def spoil(self, chance: random.Random) -> None:
         self.path.write_bytes(chance.choice(self.spoilers)(self.content, chance))
-        if self.sealed is not None:
+        if self.folder is not None:
             if self.path.name == MANIFEST:
                 _forge(self.path)
             else:
                 entry = {"size": self.path.stat().st_size, "sha256": sha256_of(self.path)}
-                manifest = {**self.manifest, "files": {**self.manifest["files"], _name(self.path, self.sealed): entry}}
-                (self.sealed / MANIFEST).write_text(json.dumps({**manifest, "seal": _seal_of(manifest)}))
+                manifest = {**self.manifest, "files": {**self.manifest["files"], _name(self.path, self.folder): entry}}
+                (self.folder / MANIFEST).write_text(json.dumps({**manifest, "checksum": _checksum_of(manifest)}))
 
 
 def _name(path: Path, folder: Path) -> str:
@@ -84,10 +84,10 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _forge(path: Path) -> None:
-    """Seal a spoilt manifest, if there is anything that can be sealed."""
+    """Give a spoilt manifest a checksum that fits, if it can have one."""
     try:
         manifest = json.loads(path.read_bytes())
-        path.write_text(json.dumps({**manifest, "seal": _seal_of(manifest)}))
+        path.write_text(json.dumps({**manifest, "checksum": _checksum_of(manifest)}))
     except (ValueError, TypeError, RecursionError):
         pass
 

@@ -96,7 +96,7 @@ def recipe(data: Path, run: Path, preset: str) -> Recipe:
 class Alone(Team):
     """Takes its rows of every batch but exchanges nothing: the exchange is measured by train_throughput.py."""
 
-    def add_up(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         pass
 
 

@@ -1,7 +1,7 @@
 """One layer of self-attention [B, n, D] -> [B, n, D] of each kind: ours, and that of other packages at the same sizes.
 
 All project to heads, attend and project back; a peer that leaves a projection out is given it here. All look as far:
-`reach` keys on each side for windows, chunks of `chunk` positions and as many rounds for LSH, one global token.
+`window` keys on each side for windows, chunks of `chunk` positions and as many rounds for LSH, one global token.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Sizes:
 
     width: int
     heads: int
-    reach: int
+    window: int
     chunk: int
     rounds: int
 
@@ -46,7 +46,7 @@ def huggingface_longformer(sizes: Sizes) -> Layer:
     config = TheirConfig(
         hidden_size=sizes.width,
         num_attention_heads=sizes.heads,
-        attention_window=[2 * sizes.reach],
+        attention_window=[2 * sizes.window],
         attention_probs_dropout_prob=0.0,
     )
     attention, output = LongformerSelfAttention(config, 0), nn.Linear(sizes.width, sizes.width)
@@ -72,7 +72,7 @@ def local_attention(sizes: Sizes) -> Layer:
     from local_attention import LocalAttention
 
     attention = LocalAttention(
-        sizes.reach, causal=False, look_backward=1, look_forward=1, exact_windowsize=True, use_rotary_pos_emb=False
+        sizes.window, causal=False, look_backward=1, look_forward=1, exact_windowsize=True, use_rotary_pos_emb=False
     )
     project, output = nn.Linear(sizes.width, 3 * sizes.width), nn.Linear(sizes.width, sizes.width)
 
@@ -95,8 +95,8 @@ def reformer_lsh(sizes: Sizes) -> Layer:
 KINDS: dict[str, Callable[[Sizes], Layer]] = {
     "full": lambda sizes: ours(FullConfig(), sizes),
     "full, dropout": lambda sizes: ours(FullConfig(), sizes, dropout=0.1),  # so that the weights must be written down
-    "truncated": lambda sizes: ours(TruncatedConfig(left=sizes.reach), sizes),
-    "longformer": lambda sizes: ours(LongformerConfig(window=2 * sizes.reach, global_positions=(0,)), sizes),
+    "truncated": lambda sizes: ours(TruncatedConfig(left=sizes.window), sizes),
+    "longformer": lambda sizes: ours(LongformerConfig(window=2 * sizes.window, global_positions=(0,)), sizes),
     "lsh": lambda sizes: ours(LshConfig(rounds=sizes.rounds, chunk=sizes.chunk), sizes),
     "local-attention": local_attention,
     "transformers Longformer": huggingface_longformer,

@@ -22,7 +22,9 @@ def distill(
     closest: Annotated[
         int | None, typer.Option(min=1, help="Of so many outputs take the one nearest to the target (sentence BLEU).")
     ] = None,
-    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")] = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")
+    ] = None,
     engine: Annotated[
         Literal["auto", "torch", "ctranslate2", "onnxruntime"],
         typer.Option(help="What runs the model; auto: the fastest that can."),
@@ -49,7 +51,7 @@ def distill(
     if of_recipe and data is None:
         raise UsageError(f"{of_recipe[0]}: changes a recipe; give one by --data")
     config = translation_config(with_beam(others, beam, teacher), teacher)
-    translator = config.translator([teacher, *(voters or [])], engine, workers or "auto")
+    translator = config.translator([teacher, *(ensemble or [])], engine, workers or "auto")
     reporter = default_reporter(quiet=2.0)
     recipe = None if data is None else load_recipe(data, of_recipe)
     if recipe is not None:

@@ -30,7 +30,7 @@ def evaluate(
     tsv: Pairs = None,
     split: Split = None,
     hyp: Annotated[Path | None, typer.Option(help="Outputs to measure, one a line, in place of a model.")] = None,
-    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
     engine: Engine = "auto",
     beam: Beam = None,
     train: Annotated[
@@ -66,7 +66,7 @@ def evaluate(
     if (model is None) == (hyp is None):
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
     if model is None:
-        refuse_without_model({"--with": voters, "--engine": engine != "auto", "--beam": beam, "--out": out})
+        refuse_without_model({"--with": ensemble, "--engine": engine != "auto", "--beam": beam, "--out": out})
     tests = _tests(model, given_test_set(ref, src, tsv, data, split), split)
     if out is not None and len(tests) > 1:
         raise UsageError(f"--out: there are several test sets ({', '.join(tests)}); choose one by --split")
@@ -79,7 +79,7 @@ def evaluate(
         for name, test in tests.items():
             seen = None if train is None else training_frequencies(training_targets(train, test))
             if model is not None:
-                system = decode_outputs([model, *(voters or [])], test, overrides or [], beam, engine, reporter)
+                system = decode_outputs([model, *(ensemble or [])], test, overrides or [], beam, engine, reporter)
             else:
                 assert hyp is not None
                 system = SystemOutputs(read_outputs(hyp, test))

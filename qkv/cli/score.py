@@ -17,7 +17,7 @@ def score(
     src: Annotated[Path | None, typer.Option(help="The sources, one a line.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="The targets, one a line.")] = None,
     data: Data = None,
-    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Give a JSON object for each pair, with every token.")
     ] = False,
@@ -32,7 +32,7 @@ def score(
     from qkv.translate.translator import Translator
 
     pairs, total = _pairs(src, tgt, data, invalid_utf8)
-    translator = Translator([model, *(voters or [])], "torch")
+    translator = Translator([model, *(ensemble or [])], "torch")
     reporter = default_reporter(quiet=2.0)
     counting = reporter.counting("Scoring")
     done, tokens, log_prob = 0, 0, 0.0

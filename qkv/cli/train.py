@@ -38,7 +38,7 @@ def train(
     asked = _asked([word for word in (recipe, *(overrides or [])) if word], resume)
     asked.refuse_early()
     result = asked.trainer().train()
-    if not result.leads:
+    if not result.is_main:
         return
     if not result.finished:
         typer.echo(f"stopped after update {result.updates}; go on with: qkv train --resume {result.run}", err=True)

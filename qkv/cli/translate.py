@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from qkv.core.progress import Reporter
-    from qkv.translate.output import Form
+    from qkv.translate.output import Formatter
 
 Invalid = Annotated[Literal["error", "replace"], typer.Option(help="What to do with what is not UTF-8.")]
 
@@ -20,7 +20,7 @@ def translate(
         Path | None, typer.Option(help="Write this file, with --input; given again, a stopped job goes on.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --output from the first line.")] = False,
-    voters: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
     engine: Annotated[
         Literal["auto", "torch", "ctranslate2", "onnxruntime"],
         typer.Option(help="What runs the model; auto: the fastest that can."),
@@ -55,7 +55,7 @@ def translate(
     from qkv.kernels.memory import keep_freed_memory
     from qkv.translate.jobs.line_work import LineWork, read_sources
     from qkv.translate.settings import translation_config, with_beam, with_draft
-    from qkv.translate.texts import Wishes
+    from qkv.translate.texts import DecodeOptions
 
     if alignment and not as_json:
         raise UsageError("--alignment is written as JSON only; add --json")
@@ -65,10 +65,10 @@ def translate(
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
     config = translation_config(with_beam(with_draft(settings, draft), beam, model), model)
-    translator = config.translator([model, *(voters or [])], engine, workers or "auto", draft)
-    wishes = Wishes(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
+    translator = config.translator([model, *(ensemble or [])], engine, workers or "auto", draft)
+    options = DecodeOptions(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)
-    work = LineWork(translator, wishes, _form(as_json, nbest, scores), str(source or STDIN), reporter)
+    work = LineWork(translator, options, _formatter(as_json, nbest, scores), str(source or STDIN), reporter)
     try:
         if source and output:
             files = {"input": source} | ({"prefix file": prefixes} if prefixes else {})
@@ -79,7 +79,7 @@ def translate(
         reporter.close()
 
 
-def _form(as_json: bool, nbest: int | None, scores: bool) -> "Form":
+def _formatter(as_json: bool, nbest: int | None, scores: bool) -> "Formatter":
     from qkv.translate import output
 
     if as_json:

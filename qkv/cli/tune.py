@@ -80,7 +80,7 @@ def tune(
     if dry_run:
         typer.echo(f"best: {best}; nothing was stored", err=True)
         return
-    recommend(folder, found.recommended, translator.models.seals[0])
+    recommend(folder, found.recommended, translator.models.checksums[0])
     typer.echo(f"{folder}: uses {best} from now on", err=True)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, with_config
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
@@ -23,6 +23,8 @@ from qkv.core.temporary import old_name, temporary_file, temporary_folder
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
+CHECKSUM_KEYS = ("checksum", "seal")
+"""The key of a manifest's own checksum, now and in earlier versions."""
 BLOCK = 1 << 20
 
 
@@ -53,7 +55,8 @@ class Manifest(TypedDict):
     """What a manifest holds, beside what each kind of folder says about itself."""
 
     format: Count
-    seal: str
+    checksum: Annotated[str, Field(validation_alias=AliasChoices(*CHECKSUM_KEYS))]
+    """SHA-256 of the rest of the manifest."""
     files: dict[Annotated[str, AfterValidator(_inside)], FileEntry]
     what: NotRequired[str | None]
     """The kind of the folder."""
@@ -112,7 +115,7 @@ def end_of_link(path: Path) -> Path:
 
 @contextmanager
 def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
-    """Give a temporary folder to fill; on leaving, seal it with a manifest and rename it to `final`.
+    """Give a temporary folder to fill; on leaving, write its manifest and rename it to `final`.
 
     `about` is stored in the manifest. An exception inside removes the temporary folder. A folder already at `final`
     is replaced only after the new one is complete, and only if this function made it or it is empty; what others put
@@ -125,7 +128,7 @@ def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(target) as temporary:
             yield temporary
-            seal(temporary, about)
+            write_manifest(temporary, about)
             _swap_in(temporary, target)
     except OSError as error:
         raise QkvError(f"{final}: cannot be written ({error.strerror}); nothing there was changed") from error
@@ -144,11 +147,11 @@ def _is_replaceable(folder: Path) -> bool:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError):
-        return b'"seal"' in content
-    return isinstance(manifest, dict) and "seal" in manifest
+        return any(f'"{key}"'.encode() in content for key in CHECKSUM_KEYS)
+    return isinstance(manifest, dict) and any(key in manifest for key in CHECKSUM_KEYS)
 
 
-def seal(folder: Path, about: dict[str, Any]) -> None:
+def write_manifest(folder: Path, about: dict[str, Any]) -> None:
     """Write the manifest of a filled folder and sync everything to disk."""
     files = {}
     # safetensors writes files that only their owner can read: these are like any other file of the user's.
@@ -160,15 +163,15 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
         sync(path)
         files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
     manifest = {"format": FORMAT_VERSION, **about, "files": files}
-    manifest["seal"] = _seal_of(manifest)
+    manifest["checksum"] = _checksum_of(manifest)
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     for path in [p for p in folder.rglob("*") if p.is_dir()] + [folder]:
         sync(path)
 
 
-def _seal_of(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of the manifest without its seal."""
-    content = {key: value for key, value in manifest.items() if key != "seal"}
+def _checksum_of(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of the manifest without its own checksum."""
+    content = {key: value for key, value in manifest.items() if key not in CHECKSUM_KEYS}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -191,7 +194,7 @@ def _swap_in(temporary: Path, final: Path) -> None:
 
 
 def _copy_what_others_added(folder: Path, new: Path) -> None:
-    """Files that the manifest of `folder` does not name, such as a .git or notes; they are not sealed."""
+    """Files that the manifest of `folder` does not name, such as a .git or notes; they have no checksum."""
     try:
         ours = {Path(name) for name in read_manifest(folder)["files"]} | {Path(MANIFEST)}
     except CorruptFolder:
@@ -235,6 +238,6 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest["format"] > FORMAT_VERSION:
         version = manifest["format"]
         raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
-    if manifest["seal"] != _seal_of(manifest):
+    if manifest["checksum"] != _checksum_of(manifest):
         raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
     return manifest

@@ -74,11 +74,11 @@ def refuse_kept(option: str, path: Path) -> None:
     for folder in real.parents:
         place = real.relative_to(folder)
         marker = read_marker(folder)
-        if place.as_posix() in _sealed(folder) or (marker and place.parts[0] in marker["names"]):
+        if place.as_posix() in _in_manifest(folder) or (marker and place.parts[0] in marker["names"]):
             raise UsageError(f"{option} {path}: belongs to what qkv keeps in {folder}; choose another name")
 
 
-def _sealed(folder: Path) -> set[str]:
+def _in_manifest(folder: Path) -> set[str]:
     try:
         return {MANIFEST, *read_manifest(folder)["files"]}
     except CorruptFolder:

@@ -50,7 +50,7 @@ class Results:
     """What the demonstration found out; numbers only, kept as JSON."""
 
     model: str
-    """The seal of the model that was measured."""
+    """The checksum of the model that was measured."""
     minutes: float
     updates: int
     learned: int
@@ -131,7 +131,7 @@ class DemoFolder:
         try:
             results = read_record(self._results, Results, "the results of the demonstration")
             measured = set(MEASURED) <= results.scores.keys()
-            return results if measured and results.model == read_manifest(self.run.best)["seal"] else None
+            return results if measured and results.model == read_manifest(self.run.best)["checksum"] else None
         except CorruptFolder:
             # They can be found out again.
             return None
@@ -145,7 +145,7 @@ class DemoFolder:
         outputs = [translation.text for translation in found]
         evaluation = evaluate_outputs(outputs, test, choose_metrics(MEASURED), reporter=reporter)
         results = Results(
-            model=read_manifest(self.run.best)["seal"],
+            model=read_manifest(self.run.best)["checksum"],
             minutes=state.progress.minutes,
             updates=state.progress.updates,
             learned=len(self.learned()),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.engines.base import DecodeRequest, Engine
-from qkv.engines.fast_engines import FAST, FastEngine, make_engine, missing_packages, usual_engine
+from qkv.engines.fast_engines import FAST, FastEngine, default_engine, make_engine, missing_packages
 from qkv.engines.model_set import ModelSet
 from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
@@ -85,7 +85,7 @@ class Engines:
     def kind(self) -> FastEngine:
         """The fast one that was asked for, or that is made for the model."""
         name = self.models.exported or self.wanted
-        return FAST[name] if name in FAST else usual_engine(self.models.config)
+        return FAST[name] if name in FAST else default_engine(self.models.config)
 
     def _obstacle(self, request: DecodeRequest) -> str | None:
         """Why it is not worth exporting the models."""
@@ -94,7 +94,7 @@ class Engines:
         config = self.models.config
         reasons = [] if self.models.exported else self._reasons_against_models(request)
         # A search has no meaning for a model that it was not made for.
-        if self.kind is usual_engine(config):
+        if self.kind is default_engine(config):
             reasons = self.kind.reasons_against_request(config, request) + reasons
         if self.models.exported:
             return "; ".join(reasons) or None

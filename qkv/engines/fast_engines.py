@@ -115,7 +115,7 @@ class OnnxRuntime(FastEngine):
 FAST: dict[str, FastEngine] = {engine.name: engine for engine in (CTranslate2(), OnnxRuntime())}
 
 
-def usual_engine(config: SavedConfig) -> FastEngine:
+def default_engine(config: SavedConfig) -> FastEngine:
     """The one that is made for such a model."""
     return FAST["ctranslate2" if config.model.decoder.autoregressive else "onnxruntime"]
 

@@ -15,13 +15,13 @@ def with_windows(
     if search.length is None:
         free = replace(request, search=search.without_length(), nbest=1, attention=False, token_scores=False)
         usual = [len(best.tokens) for best, *_ in engine.decode(sources, free)]
-    windows = [_roomy(search.window(length), own) for length, own in zip(usual, request.constraints, strict=True)]
+    windows = [_widened(search.window(length), own) for length, own in zip(usual, request.constraints, strict=True)]
     return replace(
         request,
         constraints=[replace(own, length=window) for own, window in zip(request.constraints, windows, strict=True)],
     )
 
 
-def _roomy(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
+def _widened(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
     """The window, or a later end of it where a prefix and required words need more room."""
     return window[0], max(window[1], constraints.needed)

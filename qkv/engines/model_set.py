@@ -30,7 +30,7 @@ class ModelSet:
         if bool(self._given) == bool(self.folders):
             raise UsageError("give either folders of models or models in memory, at least one")
         manifests = [read_manifest(folder) for folder in self.folders]
-        self.seals: list[str] = [manifest["seal"] for manifest in manifests]
+        self.checksums: list[str] = [manifest["checksum"] for manifest in manifests]
         """What identifies the content of each folder."""
         self.exported = EXPORTS.get(str(manifests[0].get("what"))) if len(manifests) == 1 else None
         """The fast engine that this one folder was written for; None: these are models."""

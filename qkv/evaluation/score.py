@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from qkv.evaluation.given import require_answers
-from qkv.evaluation.metrics.default import usual_metrics
+from qkv.evaluation.metrics.default import default_metrics
 from qkv.evaluation.metrics.registry import choose_metrics
 from qkv.text.given import require_list
 
@@ -36,5 +36,5 @@ def score(
     require_list("references", references, "right answers")
     answers = [[own] if isinstance(own, str) else own for own in references]
     require_answers(hypotheses, answers)
-    names = usual_metrics(answers, language=language).names if metrics is None else metrics
+    names = default_metrics(answers, language=language).names if metrics is None else metrics
     return {metric.name: metric.score(hypotheses, answers) for metric in choose_metrics(names, language)}

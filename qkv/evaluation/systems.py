@@ -58,10 +58,10 @@ def decode_outputs(
 
 
 def _decoding(translator: "Translator", found: Sequence["Translation"]) -> Decoding:
-    from qkv.translate.texts import Wishes
+    from qkv.translate.texts import DecodeOptions
 
     return Decoding(
-        engine=translator.decoder(Wishes(token_scores=False)).engine.name,
+        engine=translator.decoder(DecodeOptions(token_scores=False)).engine.name,
         search=translator.search.model_dump(mode="json"),
         outputs=len(found),
         outputs_cut=sum(translation.out_cut for translation in found),

@@ -47,7 +47,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 
 def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None = None) -> None:
-    """Write the model for CTranslate2, its tokenizers and its configuration into a sealed folder.
+    """Write the model for CTranslate2, its tokenizers and its configuration into a folder with a manifest.
 
     `quantization` is how the weights are stored; None: as they are, in float32. The model itself is not changed.
     """

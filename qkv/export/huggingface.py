@@ -49,7 +49,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 
 def export_huggingface(saved: SavedModel, folder: Path) -> None:
-    """Write the model for Hugging Face transformers into a sealed folder. The model itself is not changed."""
+    """Write the model for Hugging Face transformers into a folder with a manifest. The model itself is not changed."""
     reasons = reasons_against(saved.config)
     if (epsilon := norm_epsilon(saved.model)) != EPSILON:
         reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")

@@ -55,7 +55,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 
 def export_onnx(saved: SavedModel, folder: Path, quantization: str | None = None) -> None:
-    """Write the graph, the tokenizers and the configuration into a sealed folder; the model itself is not changed."""
+    """Write the graph, the tokenizers and the configuration to a new folder; the model is not changed."""
     reasons = reasons_against(saved.config)
     if quantization is not None and quantization not in QUANTIZATIONS:
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")

@@ -1,9 +1,9 @@
-"""The directed acyclic graph of DA-Transformer (Huang et al. 2022): a text is a way from the first vertex to the last.
+"""The directed acyclic graph of DA-Transformer (Huang et al. 2022): a text is a path from the first vertex to the last.
 
-Every vertex i has a distribution p_i over tokens and a distribution E_i over the vertices behind it. A way
+Every vertex i has a distribution p_i over tokens and a distribution E_i over the vertices behind it. A path
 0 = a_0 < a_1 < ... < a_U < a_{U+1} = L - 1 says one token at each vertex between its ends:
 
-    P(Y) = Σ over ways A of Π_{i=0..U} E[a_i, a_{i+1}] · Π_{i=1..U} p_{a_i}(y_i)
+    P(Y) = Σ over paths A of Π_{i=0..U} E[a_i, a_{i+1}] · Π_{i=1..U} p_{a_i}(y_i)
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ def dag_log_prob(
     said = {0: links.new_zeros(())}
     for token in target:
         came = {v: [score + links[u, v] for u, score in said.items() if u < v] for v in range(1, last)}
-        said = {v: torch.stack(ways).logsumexp(dim=0) + log_probs[v, token] for v, ways in came.items() if ways}
+        said = {v: torch.stack(paths).logsumexp(dim=0) + log_probs[v, token] for v, paths in came.items() if paths}
     ends = [score + links[u, last] for u, score in said.items()]
     return torch.stack(ends).logsumexp(dim=0) if ends else links.new_tensor(-torch.inf)
 
 
 def dag_best(log_probs: Float[Tensor, "L V"], links: Float[Tensor, "L L"], target: Sequence[int]) -> list[int]:
-    """The vertices a_1 ... a_U of the most probable way that says Y: the same recursion with max; of equals the first.
+    """The vertices a_1 ... a_U of the most probable path that says Y: the same recursion with max; of equals the first.
 
     The target must fit: |Y| ≤ L - 2.
     """
     last = len(links) - 1
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for token in target:
-        came = {v: [(s + float(links[u, v]), way) for u, (s, way) in best.items() if u < v] for v in range(1, last)}
-        chosen = {v: max(ways, key=lambda one: one[0]) for v, ways in came.items() if ways}
-        best = {v: (score + float(log_probs[v, token]), [*way, v]) for v, (score, way) in chosen.items()}
-    return max((score + float(links[u, last]), way) for u, (score, way) in best.items())[1]
+        came = {v: [(s + float(links[u, v]), path) for u, (s, path) in best.items() if u < v] for v in range(1, last)}
+        chosen = {v: max(paths, key=lambda one: one[0]) for v, paths in came.items() if paths}
+        best = {v: (score + float(log_probs[v, token]), [*path, v]) for v, (score, path) in chosen.items()}
+    return max((score + float(links[u, last]), path) for u, (score, path) in best.items())[1]

@@ -28,7 +28,7 @@ class KVCache:
     truncated: int = -1
     """The version of the newest state that was truncated."""
 
-    def with_room_for(self, length: int) -> "KVCache":
+    def with_capacity(self, length: int) -> "KVCache":
         """A new cache with the same content and room for at least `length` positions."""
         missing = length - self.tensor.shape[3]
         return KVCache(F.pad(self.tensor, (0, 0, 0, missing + -length % GROWTH)))
@@ -93,7 +93,7 @@ class DecoderState:
         """A cache with these positions and room for `width` more; what another state holds stays as it is."""
         needed = max(self.lengths) + width
         cache = self._owned()
-        return cache if needed <= cache.tensor.shape[3] else cache.with_room_for(needed)
+        return cache if needed <= cache.tensor.shape[3] else cache.with_capacity(needed)
 
     def after(self, cache: KVCache, width: int) -> "DecoderState":
         """`width` positions more, which were written to `cache`."""

@@ -1,4 +1,4 @@
-"""The graph of DA-Transformer for a batch: the sum over all ways that say the target, and the best of them.
+"""The graph of DA-Transformer for a batch: the sum over all paths that say the target, and the best of them.
 
 Fast twins of `functional.dag`, with a loop over the tokens of the target only. `said` [B, L, U] are the
 log-probabilities of the target's tokens at each vertex, so its width is not that of the vocabulary.
@@ -33,7 +33,7 @@ def dag_nll(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) ->
 
 
 def dag_visits(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, "B L"]:
-    """How often the ways that say Y pass each vertex, in the mean: |Y| over all vertices; 0 where Y does not fit."""
+    """How often the paths that say Y pass each vertex, in the mean: |Y| over all vertices; 0 where Y does not fit."""
     with torch.enable_grad():
         said = said.detach().requires_grad_()
         nll = dag_nll(said, links.detach(), tgt_lengths, lengths)
@@ -41,7 +41,7 @@ def dag_visits(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths)
 
 
 class _DagNll(torch.autograd.Function):
-    """Forward and backward sums in log space; the gradient is how often the ways to Y pass a vertex or a link.
+    """Forward and backward sums in log space; the gradient is how often the paths to Y pass a vertex or a link.
 
     f_t(v) = p_v(y_t) Σ_u f_{t-1}(u) E_uv        g_t(u) = Σ_v E_uv p_v(y_{t+1}) g_{t+1}(v)
     -∂ log p_v(y_t) = f_t(v) g_t(v) / P(Y)       -∂ log E_uv = Σ_t f_t(u) E_uv p_v(y_{t+1}) g_{t+1}(v) / P(Y)
@@ -71,9 +71,9 @@ class _DagNll(torch.autograd.Function):
         passed, linked, rest = torch.zeros_like(steps), torch.zeros_like(links), never
         for time in range(len(steps), -1, -1):
             if time < len(steps):
-                ways = links + (steps[time] + rest)[:, None, :]
-                highest = ways.amax(dim=2).clamp(min=torch.finfo(ways.dtype).min)
-                share = ways.sub_(highest[:, :, None]).exp_()
+                paths = links + (steps[time] + rest)[:, None, :]
+                highest = paths.amax(dim=2).clamp(min=torch.finfo(paths.dtype).min)
+                share = paths.sub_(highest[:, :, None]).exp_()
                 total = share.sum(dim=2)
                 rest = highest + total.log()
                 gone = (forward[time] + rest - log_p).exp() / total.clamp(min=1)
@@ -90,7 +90,7 @@ class _DagNll(torch.autograd.Function):
 
 
 def dag_alignment(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) -> Int[Tensor, "B U"]:
-    """The vertices of the most probable way that says each target; 0 behind it, and where it does not fit."""
+    """The vertices of the most probable path that says each target; 0 behind it, and where it does not fit."""
     score, came, scores = _at_start(links), [], []
     for step in said.permute(2, 0, 1):
         scores.append(score)
@@ -100,12 +100,12 @@ def dag_alignment(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengt
     rows = torch.arange(len(links), device=links.device)
     closed = torch.stack([*scores, score])[tgt_lengths, rows] + _into_end(links, lengths)
     highest, at = closed.max(dim=1)
-    way = torch.zeros_like(said[:, 0], dtype=torch.long)
+    path = torch.zeros_like(said[:, 0], dtype=torch.long)
     for time in range(len(came), 0, -1):
         inside = (time <= tgt_lengths) & highest.isfinite()
-        way[:, time - 1] = torch.where(inside, at, 0)
+        path[:, time - 1] = torch.where(inside, at, 0)
         at = torch.where(inside, came[time - 1].gather(1, at[:, None])[:, 0], at)
-    return way
+    return path
 
 
 def _at_start(links: Tensor) -> Tensor:
@@ -121,5 +121,5 @@ def _ends(lengths: Tensor, links: Tensor) -> Tensor:
 
 
 def _into_end(links: Tensor, lengths: Tensor) -> Tensor:
-    """[B, L]: the last step of a way."""
+    """[B, L]: the last step of a path."""
     return links.gather(2, _ends(lengths, links))[..., 0]

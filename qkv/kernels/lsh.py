@@ -124,7 +124,7 @@ def sort_by_bucket(buckets: Buckets, chunk: int, same_bucket: bool, keep: Bool[T
 
 BLOCK = 1 << 18
 """Scores that are computed at a time: few enough to stay in the cache of a core."""
-HIDDEN = -1e30
+MASKED = -1e30
 """Added to the logit of a key that is not to be seen."""
 
 
@@ -170,7 +170,7 @@ class _LshAttention(torch.autograd.Function):
                 weights, z[block.at] = block.weights()
                 outputs[block.at] = torch.bmm(_times(weights, block.dropout(weights)).to(v.dtype), block.v)
             output, total = _combine(output, total, order.back(outputs, number), order.back(z, number))
-        lost = total < HIDDEN / 2
+        lost = total < MASKED / 2
         output = output.masked_fill_(lost.unsqueeze(-1), 0).to(v.dtype)
         ctx.save_for_backward(q, k, v, output, total.masked_fill_(lost, 0), *order[:4])
         ctx.sizes, ctx.options = order[4:], (is_causal, (rate, seed))
@@ -259,14 +259,14 @@ class _Block(NamedTuple):
         q_pos, k_pos = self.q_pos.unsqueeze(-1), self.k_pos.unsqueeze(-2)
         scores.add_(torch.eq(q_pos, k_pos, out=mask), alpha=SELF_LOGIT)
         if self.is_causal:
-            scores.add_(torch.lt(q_pos, k_pos, out=mask), alpha=HIDDEN)
+            scores.add_(torch.lt(q_pos, k_pos, out=mask), alpha=MASKED)
         _not_found(self.q_codes[self.number], self.k_codes[self.number], out=hidden)
         if len(self.q_codes) > 1:
             missed = hidden.clone()
             for other in (number for number in range(len(self.q_codes)) if number != self.number):
                 missed += _not_found(self.q_codes[other], self.k_codes[other], out=mask)
             scores -= missed.neg_().add_(len(self.q_codes)).clamp_(min=1).log_()
-        return scores.add_(hidden, alpha=HIDDEN)
+        return scores.add_(hidden, alpha=MASKED)
 
     def dropout(self, like: Tensor) -> Tensor | None:
         """The same mask whenever it is asked for."""

@@ -89,7 +89,7 @@ class Pattern:
         return None if bool(found.all()) else found[:, None, :, None]
 
 
-class Reach(NamedTuple):
+class Window(NamedTuple):
     """How far a query sees: the keys i + t dilation with -left ≤ t ≤ right."""
 
     left: int
@@ -109,7 +109,7 @@ def window_attention(
     q: Heads,
     k: Heads,
     v: ContextHeads,
-    reach: Reach,
+    window: Window,
     keep: Bool[Tensor, "B Q"] | None = None,
     everywhere: Everywhere | None = None,
 ) -> ContextHeads:
@@ -117,13 +117,13 @@ def window_attention(
 
     One softmax over both, so a key that stands in `everywhere` must not be kept in `keep`.
     """
-    if reach.dilation > 1:
-        return _dilated(q, k, v, reach, keep, everywhere)
+    if window.dilation > 1:
+        return _dilated(q, k, v, window, keep, everywhere)
     extra = _nowhere(k, v) if everywhere is None else everywhere
     tensors = [q, k, v, extra.keys, extra.values]
     if torch.is_autocast_enabled(q.device.type):
         tensors = [x.to(torch.get_autocast_dtype(q.device.type)) for x in tensors]
-    output: Tensor = _WindowAttention.apply(*tensors, reach.left, reach.right, keep, extra.keep)
+    output: Tensor = _WindowAttention.apply(*tensors, window.left, window.right, keep, extra.keep)
     return output
 
 
@@ -134,17 +134,17 @@ def _nowhere(k: Tensor, v: Tensor) -> Everywhere:
 
 
 def _dilated(
-    q: Tensor, k: Tensor, v: Tensor, reach: Reach, keep: Tensor | None, everywhere: Everywhere | None
+    q: Tensor, k: Tensor, v: Tensor, window: Window, keep: Tensor | None, everywhere: Everywhere | None
 ) -> Tensor:
     """Positions that are equal modulo the dilation see one another and no others: each class is a sequence."""
     batch, _, length, _ = q.shape
-    step = reach.dilation
+    step = window.dilation
     if keep is None:
         keep = torch.ones(batch, length, dtype=torch.bool, device=q.device)
     if everywhere is not None:
         everywhere = Everywhere(*(part.repeat_interleave(step, 0) for part in everywhere))
     q, k, v = (by_class(x, step, 2) for x in (q, k, v))
-    output = window_attention(q, k, v, reach._replace(dilation=1), by_class(keep, step, 1), everywhere)
+    output = window_attention(q, k, v, window._replace(dilation=1), by_class(keep, step, 1), everywhere)
     return by_position(output, step, length)
 
 

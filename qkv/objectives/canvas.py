@@ -34,15 +34,15 @@ class Canvas:
         source = model.read(batch.src, batch.src_keep)
         targets, lengths = without_end(batch, self.parts.special.pad)
         sizes = model.canvas_lengths(source.lengths)
-        canvas = open_canvas(sizes)
-        at = torch.arange(canvas.shape[1], device=canvas.device)
-        labels = torch.full_like(canvas, self.parts.special.eos)
+        tgt_in = open_canvas(sizes)
+        at = torch.arange(tgt_in.shape[1], device=tgt_in.device)
+        labels = torch.full_like(tgt_in, self.parts.special.eos)
         width = min(labels.shape[1], targets.shape[1])
         labels[:, :width] = targets[:, :width]
         labels = labels.masked_fill(at >= lengths[:, None], self.parts.special.eos)
         weights = torch.where(at <= lengths[:, None], 1.0, tail) * (at < sizes[:, None])
         counts = weights > 0
-        decoded = model.fill(canvas, source)[counts]
+        decoded = model.fill(tgt_in, source)[counts]
         loss, nll = model.head.loss(decoded, labels[counts], weights[counts], smoothing)
         return LossReport(loss, float(nll), float(weights.sum()), int((lengths > sizes).sum()))
 

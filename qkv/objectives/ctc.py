@@ -31,9 +31,9 @@ class _Pairs(LatticePairs):
         self.fits = ctc_fits(self.targets, self.lengths, self.path_lengths)
         self.columns = torch.cat([torch.full_like(self.lengths, model.blank)[:, None], self.targets], dim=1)
 
-    def loss(self, canvas: Tensor, smoothing: Smoothing) -> LossReport:
+    def loss(self, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         model, labels = self.model, self.at_each(self.columns)
-        decoded = model.fill(canvas, self.source)[self.keep]
+        decoded = model.fill(tgt_in, self.source)[self.keep]
         picked, smooth = label_log_probs(decoded, model.head.weight, labels, smoothing.background)
         nll = ctc_nll(self.spread(picked), self.targets, self.lengths, self.path_lengths)
         share = (self.tokens() / self.path_lengths).repeat_interleave(self.path_lengths)

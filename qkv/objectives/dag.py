@@ -1,4 +1,4 @@
-"""DA-Transformer: the probability of all ways through the graph that say the target."""
+"""DA-Transformer: the probability of all paths through the graph that say the target."""
 
 import torch
 from torch import Tensor
@@ -17,10 +17,10 @@ from qkv.text.special import SPECIAL, SpecialIds
 
 
 class Dag(Lattice):
-    """See `Lattice`; a vertex counts as often as ways to the target pass it.
+    """See `Lattice`; a vertex counts as often as paths to the target pass it.
 
     Smoothing at a vertex that none passes yet would keep it from ever learning a token, and so the graph from finding
-    room for a second answer. Glancing compares and shows along the best way alone.
+    room for a second answer. Glancing compares and shows along the best path alone.
     """
 
     def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:
@@ -34,9 +34,9 @@ class _Pairs(LatticePairs):
         self.model = model
         self.fits = self.lengths <= self.path_lengths - ENDS
 
-    def loss(self, canvas: Tensor, smoothing: Smoothing) -> LossReport:
+    def loss(self, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         model, labels = self.model, self.at_each(self.targets)
-        decoded = model.fill(canvas, self.source)
+        decoded = model.fill(tgt_in, self.source)
         picked, smooth = label_log_probs(decoded[self.keep], model.head.weight, labels, smoothing.background)
         links = model.transitions(decoded, self.path_lengths)
         graph = self.spread(picked), links, self.lengths, self.path_lengths
@@ -52,13 +52,13 @@ class _Pairs(LatticePairs):
         found = label_and_best_log_probs(decoded[self.keep], model.head.weight, labels)
         said, best = (self.spread(rows) for rows in found)
         links = model.transitions(decoded, self.path_lengths)
-        way = dag_alignment(said, links, self.lengths, self.path_lengths)
-        right = said.gather(1, way[:, None, :])[:, 0]
-        inside = (torch.arange(way.shape[1], device=way.device) < self.lengths[:, None]) & self.fits[:, None]
-        wrong = inside & (right < best.gather(1, way))
+        path = dag_alignment(said, links, self.lengths, self.path_lengths)
+        right = said.gather(1, path[:, None, :])[:, 0]
+        inside = (torch.arange(path.shape[1], device=path.device) < self.lengths[:, None]) & self.fits[:, None]
+        wrong = inside & (right < best.gather(1, path))
         shown = choose_some(inside, glance_counts(wrong, ratio), torch.default_generator)
         # What is not shown is written to the first vertex, which reads the start symbol whatever stands there.
-        return self.open.scatter(1, way * shown, torch.where(shown, self.targets, SPECIAL.mask))
+        return self.open.scatter(1, path * shown, torch.where(shown, self.targets, SPECIAL.mask))
 
 
 objectives.register("dag", Dag)

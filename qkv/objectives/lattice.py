@@ -27,7 +27,7 @@ class LatticePairs:
         self.open = open_canvas(self.path_lengths)
         self.keep = self.open != special.pad
 
-    def loss(self, canvas: Tensor, smoothing: Smoothing) -> LossReport:
+    def loss(self, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         raise NotImplementedError
 
     def glance(self, ratio: float) -> Tensor:
@@ -70,8 +70,8 @@ class Lattice:
     @with_auxiliary_losses
     def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         pairs, glancing = self.pairs(model, batch), self.parts.glancing
-        canvas = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
-        return pairs.loss(canvas, self.parts.smoothing)
+        tgt_in = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
+        return pairs.loss(tgt_in, self.parts.smoothing)
 
     def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         pairs = self.pairs(model, batch)

@@ -26,16 +26,16 @@ class MaskPredict:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         masked = choose_some(pairs.inside, how_many(pairs.lengths), torch.default_generator)
-        canvas = torch.where(masked, pairs.open, pairs.targets)
-        return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
+        tgt_in = torch.where(masked, pairs.open, pairs.targets)
+        return pairs.loss(tgt_in, self.parts.smoothing, self.decoder.length_weight)
 
     def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         """Every other token is masked, from the first on: half of them, and nothing random."""
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         every_other = torch.arange(pairs.targets.shape[1], device=pairs.targets.device) % 2 == 0
-        canvas = torch.where(every_other, pairs.open, pairs.targets)
-        return pairs.loss(canvas, self.parts.plain, self.decoder.length_weight)
+        tgt_in = torch.where(every_other, pairs.open, pairs.targets)
+        return pairs.loss(tgt_in, self.parts.plain, self.decoder.length_weight)
 
 
 def how_many(lengths: Tensor) -> Tensor:

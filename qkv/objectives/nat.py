@@ -29,14 +29,14 @@ class LengthPairs:
         # An empty target has a canvas, too; its one position counts nowhere.
         self.open = open_canvas(self.lengths.clamp(min=1), self.targets.shape[1])
 
-    def loss(self, canvas: Tensor, smoothing: Smoothing, length_weight: float) -> LossReport:
+    def loss(self, tgt_in: Tensor, smoothing: Smoothing, length_weight: float) -> LossReport:
         """Σ over open positions of the cross-entropy + w · Σ over pairs of |Y| times that of the length.
 
         So the mean over tokens of the first and the mean over tokens of the second stand side by side, however an
         update is cut into batches.
         """
-        counts = self.inside & (canvas == self.special.mask)
-        decoded = self.model.fill(canvas, self.source)[counts]
+        counts = self.inside & (tgt_in == self.special.mask)
+        decoded = self.model.fill(tgt_in, self.source)[counts]
         ones = torch.ones(len(decoded), device=decoded.device)
         loss, nll = self.model.head.loss(decoded, self.targets[counts], ones, smoothing)
         classes, clipped = length_classes(self.source.lengths, self.lengths)
@@ -65,8 +65,8 @@ class Nat:
     def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs, glancing = LengthPairs(model, batch, self.parts), self.parts.glancing
-        canvas = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
-        return pairs.loss(canvas, self.parts.smoothing, self.decoder.length_weight)
+        tgt_in = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
+        return pairs.loss(tgt_in, self.parts.smoothing, self.decoder.length_weight)
 
     def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
         assert isinstance(model, NatModel)

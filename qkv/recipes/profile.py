@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from qkv.evaluation.metrics.default import UsualMetrics, usual_metrics
+from qkv.evaluation.metrics.default import DefaultMetrics, default_metrics
 from qkv.text.reservoir import reservoir
 from qkv.text.scripts import mostly_unspaced
 
@@ -44,7 +44,7 @@ class Profile:
     pairs: int
     src: Side
     tgt: Side
-    metrics: UsualMetrics
+    metrics: DefaultMetrics
     """As `qkv evaluate` would choose them."""
 
     @property
@@ -75,7 +75,7 @@ def profile_pairs(pairs: Iterable[tuple[str, str]]) -> Profile:
 
     sample = reservoir(counted(), SAMPLE)
     sources, targets = [src for src, _ in sample], [tgt for _, tgt in sample]
-    metrics = usual_metrics([[target] for target in targets], sources)
+    metrics = default_metrics([[target] for target in targets], sources)
     return Profile(count, _side(sources), _side(targets), metrics)
 
 

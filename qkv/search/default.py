@@ -21,14 +21,14 @@ class Recommended(Config):
     search: AnySearch
 
 
-def usual_search(model: Path | str | SavedConfig) -> SearchConfig:
+def default_search(model: Path | str | SavedConfig) -> SearchConfig:
     """The one that was chosen for the model by `qkv tune`, else beam search, or refinement for a model that is not
     autoregressive; of a folder only the config is read.
     """
-    return Recommended.model_validate({"search": usual_settings(model)}).search
+    return Recommended.model_validate({"search": default_settings(model)}).search
 
 
-def usual_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
+def default_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
     """The same as keys and values; what is not among them has its default."""
     config = model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
     decoder = config.model.decoder

@@ -36,11 +36,11 @@ class Team:
     world: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Only the leader writes, prints and validates."""
         return self.rank == 0
 
-    def add_up(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """Replace `tensor` by its sum over the workers."""
         if self.world == 1:
             return
@@ -51,9 +51,9 @@ class Team:
                 "a worker process ended unexpectedly; the last checkpoint is good, go on with --resume"
             ) from error
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait until every worker has come here."""
-        self.add_up(torch.zeros(1))
+        self.all_reduce(torch.zeros(1))
 
 
 @contextmanager

@@ -63,8 +63,8 @@ class Loop:
         """The leader's clock and its wish to stop become everybody's."""
         stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
         minutes = (time.monotonic() - self.started) / 60
-        agreed = torch.tensor([stop, minutes], dtype=torch.float64) * self.team.leads
-        self.team.add_up(agreed)
+        agreed = torch.tensor([stop, minutes], dtype=torch.float64) * self.team.is_main
+        self.team.all_reduce(agreed)
         self.state.progress.minutes = float(agreed[1])
         return bool(agreed[0]) or self._done() >= 1
 
@@ -99,8 +99,8 @@ class Loop:
 
     def _over_all_workers(self, sums: Sums) -> Sums:
         total = torch.tensor([sums.loss, sums.nll, sums.weight, sums.left_out], dtype=torch.float64)
-        self.team.add_up(total)
-        self.team.add_up(self.gradient.flat)
+        self.team.all_reduce(total)
+        self.team.all_reduce(self.gradient.flat)
         return Sums(*total.tolist())
 
     def _apply(self, update: int, rate: float) -> None:

@@ -42,7 +42,7 @@ class Result:
     updates: int
     scores: dict[str, float]
     """Of the last validation."""
-    leads: bool = True
+    is_main: bool = True
     """False in a process under torchrun that is not the first: it has nothing to tell."""
 
 
@@ -113,7 +113,7 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
     recipe = load_config(Recipe, run.config)
     loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team)
     loop.run()
-    return Result(run.path, True, 0, loop.state.progress.updates, {}, leads=False)
+    return Result(run.path, True, 0, loop.state.progress.updates, {}, is_main=False)
 
 
 def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:
@@ -139,5 +139,5 @@ def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team:
     if recipe.model.draft is not None:
         objective = DraftHeadLoss(objective, recipe.model.draft.frozen, tgt.special)
     # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
-    team.meet()
+    team.barrier()
     return Loop(recipe, learner, state, stream, objective, team)

@@ -73,7 +73,7 @@ class Trainer:
         keep_freed_memory()
         run = RunFolder(self.recipe.run)
         with torchrun_team() as self.cluster:
-            if self.cluster and not self.cluster.leads:
+            if self.cluster and not self.cluster.is_main:
                 return self._follow_in(run, self.cluster)
             return self._lead_in(run)
 
@@ -124,7 +124,7 @@ class Trainer:
         workers = self.recipe.training.workers
         assert workers != "auto"
         if self.cluster:
-            self.cluster.meet()
+            self.cluster.barrier()
             everybody: AbstractContextManager[Team] = nullcontext(self.cluster)
         else:
             everybody = local_team(run.path, checkpoint, workers)
@@ -133,7 +133,7 @@ class Trainer:
 
     def _follow_in(self, run: RunFolder, team: Team) -> Result:
         """Under torchrun, a process other than the first: it reads what the first one has prepared."""
-        team.meet()
+        team.barrier()
         checkpoint = newest_good(run.checkpoints)[0] if list_checkpoints(run.checkpoints) else None
         return follow(run, checkpoint, team)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from qkv.data.texts import read_texts
 from qkv.text import Tokenizer
-from qkv.translate.output import Form, plain
+from qkv.translate.output import Formatter, plain
 from qkv.translate.translation import Translation
 
 Similarity = Callable[[Sequence[str], Sequence[str]], float]
 """How like the tokens of an output are to those of a reference."""
 
 
-def closest_to(references: Path, tokenizer: Tokenizer) -> Form:
+def closest_to(references: Path, tokenizer: Tokenizer) -> Formatter:
     """Writes of the n-best of line n the one with the highest sentence BLEU against line n of `references`.
 
     Of equals the model's favourite. The words of this BLEU are the tokens of the model, so that it needs no rules of a

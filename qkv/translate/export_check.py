@@ -15,7 +15,7 @@ from qkv.engines.model_set import EXPORTS
 from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.saved.folder import SavedModel
-from qkv.search.default import usual_search
+from qkv.search.default import default_search
 from qkv.translate.jobs.line_work import read_sources
 
 
@@ -66,7 +66,7 @@ class ExportCheck:
     def _compare_search(self, saved: SavedModel, folder: Path) -> None:
         """Say so if the usual search finds worse outputs in the export than in the model."""
         fast = FAST[EXPORTS[self.to]]
-        request = DecodeRequest(usual_search(saved.config).within(saved.config.length_limit), 1, [])
+        request = DecodeRequest(default_search(saved.config).within(saved.config.length_limit), 1, [])
         if missing_packages(fast, exported=True) or not fast.approximates(request):
             return
         engine = fast.open(folder, 1)

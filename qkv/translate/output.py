@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from qkv.data.aligned import one_line
 from qkv.translate.translation import Translation
 
-Form = Callable[[int, Translation], str]
+Formatter = Callable[[int, Translation], str]
 """The number of an input line, from 1 on, and its translation -> the output, each line with its end."""
 
 

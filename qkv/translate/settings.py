@@ -12,7 +12,7 @@ from qkv.core.errors import UsageError
 from qkv.engines.choose import EngineName
 from qkv.search.base import AnySearch, searches
 from qkv.search.beam import BeamConfig
-from qkv.search.default import usual_settings
+from qkv.search.default import default_settings
 from qkv.search.speculative.drafters import AnyDrafter, drafters
 from qkv.translate.translator import MAX_SRC_TOKENS, Translator
 
@@ -73,7 +73,7 @@ def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, An
     given = search if isinstance(search, dict) else {}
     # The same inside: a length penalty whose kind is named has none of the keys of another kind.
     named = {key for key, value in given.items() if isinstance(value, dict) and "kind" in value}
-    return {key: value for key, value in usual_settings(model).items() if key not in named}
+    return {key: value for key, value in default_settings(model).items() if key not in named}
 
 
 def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:

@@ -35,7 +35,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DecodeOptions:
     """What is wanted of every text."""
 
     nbest: int = 1
@@ -96,14 +96,14 @@ class TextDecoder:
         engine: Engine,
         tokenizers: TokenizerPair,
         search: SearchConfig,
-        wishes: Wishes,
+        options: DecodeOptions,
         batch_tokens: int | None = None,
         reading: Reading | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
         self.search = search
-        self.wishes = wishes
+        self.options = options
         self.batch_tokens = batch_tokens or engine.batch_tokens
         self.reading = reading or Reading()
         limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
@@ -111,7 +111,7 @@ class TextDecoder:
         # Two parts that overlap are read at once.
         halved = self.longest and (max(2, self.longest // 2) if self.reading.overlap else self.longest)
         self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
-        self.rules = RuleTexts(tokenizers.tgt, wishes.forbidden)
+        self.rules = RuleTexts(tokenizers.tgt, options.forbidden)
 
     def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
         prepared = self.prepare(sources)
@@ -169,10 +169,10 @@ class TextDecoder:
     ) -> list[list[Hypothesis]]:
         request = DecodeRequest(
             self.search,
-            self.wishes.nbest,
+            self.options.nbest,
             [prepared.constraints[number] for number in batch],
-            self.wishes.alignment,
-            self.wishes.token_scores,
+            self.options.alignment,
+            self.options.token_scores,
             self.tokenizers.tgt.decode,
             after_step,
         )
@@ -224,7 +224,7 @@ class TextDecoder:
         src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
         unknown = self._unknown(prepared, number)
         if not hypotheses:
-            return Translation("", 0.0, [], [], src_tokens, unknown, alignment=[] if self.wishes.alignment else None)
+            return Translation("", 0.0, [], [], src_tokens, unknown, alignment=[] if self.options.alignment else None)
         each = [
             Translation(
                 text=tgt.decode(one.tokens),
@@ -235,7 +235,7 @@ class TextDecoder:
                 unknown=unknown,
                 src_cut=prepared.cut[number],
                 out_cut=not one.ended,
-                alignment=one.attention if self.wishes.alignment else None,
+                alignment=one.attention if self.options.alignment else None,
                 passes=one.passes,
             )
             for one in hypotheses

@@ -22,8 +22,8 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints, SearchConfig, SteppedSearch
 from qkv.search.batching import in_chunks
-from qkv.search.capacity import require_room
-from qkv.search.default import usual_search
+from qkv.search.capacity import require_memory
+from qkv.search.default import default_search
 from qkv.search.refinement.rescoring import Rescorer
 from qkv.search.refinement.search import RefineConfig, rescorer_for
 from qkv.search.scoring import BATCH_TOKENS, PairScore, score_pairs
@@ -37,7 +37,7 @@ from qkv.translate.jobs.threads import translate_in_threads
 from qkv.translate.jobs.worker import Setup
 from qkv.translate.sources import Pair, checked_pairs, is_one_pair, sources_of
 from qkv.translate.splitting import Known
-from qkv.translate.texts import Reading, Source, TextDecoder, Wishes
+from qkv.translate.texts import DecodeOptions, Reading, Source, TextDecoder
 from qkv.translate.translation import Translation
 
 Progress = Callable[[int, int], None]
@@ -112,13 +112,13 @@ class Translator:
         self.batch_tokens = given.batch_tokens
         self.max_src_tokens = given.max_src_tokens
         self.split_long, self.overlap = given.split_long, given.overlap
-        self._decoders: dict[Wishes, TextDecoder] = {}
-        self._compared: set[Wishes] = set()
+        self._decoders: dict[DecodeOptions, TextDecoder] = {}
+        self._compared: set[DecodeOptions] = set()
 
     @cached_property
     def search(self) -> SearchConfig:
         """What was asked for, or what is usual for the model; with the model's limits where it sets none."""
-        search = self._search or usual_search(self.models.config)
+        search = self._search or default_search(self.models.config)
         return search.within(self.models.config.length_limit)
 
     def with_search(self, search: SearchConfig) -> "Translator":
@@ -131,10 +131,10 @@ class Translator:
         return other
 
     @property
-    def seals(self) -> list[str]:
+    def checksums(self) -> list[str]:
         """What identifies every model that the output depends on."""
         chooser = self.search.rescore if isinstance(self.search, RefineConfig) else None
-        return self.models.seals + ([] if chooser is None else [read_manifest(locate_model(chooser))["seal"]])
+        return self.models.checksums + ([] if chooser is None else [read_manifest(locate_model(chooser))["checksum"]])
 
     @cached_property
     def reading(self) -> Reading:
@@ -194,15 +194,15 @@ class Translator:
             return several[0]
         sources = list(sources_of(texts, prefixes, required))
         rules = tuple(checked_texts("forbidden", forbidden))
-        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
-        decoder = self.compared(wishes, sources[:CHUNK])
+        options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        decoder = self.compared(options, sources[:CHUNK])
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
         if len(sources) == 1 and len((prepared := decoder.prepare(sources)).batches) == 1:
             # Starting a thread for the one batch would take as long as a short sentence.
             return decoder.finish(prepared, [decoder.decode(prepared, prepared.batches[0])])
         found: list[Translation] = []
-        with closing(self.chunks(sources, wishes)) as chunks:
+        with closing(self.chunks(sources, options)) as chunks:
             for chunk in chunks:
                 found += chunk
                 progress(len(found), len(sources))
@@ -220,10 +220,10 @@ class Translator:
     ) -> Generator[Translation]:
         """The same for any number of lines: some are read ahead, and never many are in memory. Closing it ends all."""
         rules = tuple(checked_texts("forbidden", forbidden))
-        wishes = Wishes(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
-        return _one_by_one(self.chunks(sources_of(lines, prefixes, required), wishes))
+        options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
 
-    def chunks(self, sources: Iterable[Source], wishes: Wishes, start: int = 0) -> Generator[list[Translation]]:
+    def chunks(self, sources: Iterable[Source], options: DecodeOptions, start: int = 0) -> Generator[list[Translation]]:
         """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
 
         The output of a chunk depends on that chunk alone, however many processes there are: with more than one chunk,
@@ -232,7 +232,7 @@ class Translator:
         pieces = in_chunks(sources, CHUNK)
         first = list(islice(pieces, 2))
         pieces = chain(first, pieces)
-        decoder = self.compared(wishes, first[0]) if first and not start else self.decoder(wishes)
+        decoder = self.compared(options, first[0]) if first and not start else self.decoder(options)
         if not isinstance(decoder.engine, TorchEngine):
             yield from translate_in_threads(decoder, pieces)
             return
@@ -240,45 +240,45 @@ class Translator:
         began = time.monotonic()
         for piece in pieces:
             if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
-                yield from translate_in_team(self._setup(wishes), self.workers, chain([piece], pieces))
+                yield from translate_in_team(self._setup(options), self.workers, chain([piece], pieces))
                 return
             with nullcontext() if alone or not self.models.folders else using_threads(1):
                 found = decoder(piece)
             yield found
 
-    def decoder(self, wishes: Wishes) -> TextDecoder:
+    def decoder(self, options: DecodeOptions) -> TextDecoder:
         """What translates in this process, with the engine that can do what is wished."""
-        if wishes not in self._decoders:
-            require_room(self.search, self.models.config, len(self.models.tokenizers.tgt))
-            engine = self.engines.choose(self._example(wishes))
-            self._decoders[wishes] = TextDecoder(
-                engine, self.models.tokenizers, self.search, wishes, self.batch_tokens, self.reading
+        if options not in self._decoders:
+            require_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
+            engine = self.engines.choose(self._example(options))
+            self._decoders[options] = TextDecoder(
+                engine, self.models.tokenizers, self.search, options, self.batch_tokens, self.reading
             )
-        return self._decoders[wishes]
+        return self._decoders[options]
 
-    def compared(self, wishes: Wishes, sources: Sequence[Source]) -> TextDecoder:
+    def compared(self, options: DecodeOptions, sources: Sequence[Source]) -> TextDecoder:
         """The same, once its engine was compared with torch on some of these first sources."""
-        decoder = self.decoder(wishes)
-        if wishes not in self._compared:
-            engine = self.engines.compare(decoder.engine, self._example(wishes), lambda: decoder.prepare(sources).ids)
-            self._compared.add(wishes)
+        decoder = self.decoder(options)
+        if options not in self._compared:
+            engine = self.engines.compare(decoder.engine, self._example(options), lambda: decoder.prepare(sources).ids)
+            self._compared.add(options)
             if engine is not decoder.engine:
                 self._decoders.clear()
-        return self.decoder(wishes)
+        return self.decoder(options)
 
-    def _example(self, wishes: Wishes) -> DecodeRequest:
+    def _example(self, options: DecodeOptions) -> DecodeRequest:
         """A request by which an engine can tell whether it can do what is wished."""
         some = [SPECIAL.unk]
         constraints = Constraints(
-            prefix=some if wishes.prefixes or self.overlap else (),
-            forbidden=[some] if wishes.forbidden else (),
-            required=[some] if wishes.required else (),
+            prefix=some if options.prefixes or self.overlap else (),
+            forbidden=[some] if options.forbidden else (),
+            required=[some] if options.required else (),
         )
-        return DecodeRequest(self.search, wishes.nbest, [constraints], wishes.alignment, wishes.token_scores)
+        return DecodeRequest(self.search, options.nbest, [constraints], options.alignment, options.token_scores)
 
-    def _setup(self, wishes: Wishes) -> Setup:
-        folders, seals = self.models.folders, self.models.seals
-        return Setup(folders, seals, self.search, wishes, self.batch_tokens, self.reading, self.engines.draft)
+    def _setup(self, options: DecodeOptions) -> Setup:
+        folders, checksums = self.models.folders, self.models.checksums
+        return Setup(folders, checksums, self.search, options, self.batch_tokens, self.reading, self.engines.draft)
 
     def _drafter(self) -> DrafterConfig | None:
         return choose_draft(self._draft, self.models, self.search)

@@ -69,7 +69,7 @@ def test_the_manifest_says_what_it_was_made_from(
 ) -> None:
     found = verify_folder(straight)
     assert found["what"] == "distilled data"
-    assert found["teacher"] == [read_manifest(teacher)["seal"]]
+    assert found["teacher"] == [read_manifest(teacher)["checksum"]]
     assert found["search"] == SEARCH.within(None).model_dump(mode="json")
     # Made again, elsewhere and later, it is the same to the byte.
     quiet(forks.qkv("distill", teacher, *SETTINGS, "--src", lines, "--out", scratch / "again"))

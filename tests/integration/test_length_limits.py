@@ -10,7 +10,7 @@ import pytest
 
 from qkv.config import load_config
 from qkv.core.errors import UsageError
-from qkv.core.files import MANIFEST, seal
+from qkv.core.files import MANIFEST, write_manifest
 from qkv.data.length_limit import LengthLimit
 from qkv.engines.choose import EngineName
 from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel, load_model, save_model
@@ -49,7 +49,7 @@ def test_a_folder_without_a_limit_keeps_the_old_one(long_run: Path, scratch: Pat
     before, _, behind = written.partition("length_limit:\n")
     rest = [line for line in behind.splitlines(keepends=True) if not line.startswith(" ")]
     (scratch / "old" / CONFIG).write_text(before + "".join(rest), encoding="utf-8")
-    seal(scratch / "old", {"what": "model"})
+    write_manifest(scratch / "old", {"what": "model"})
     found = Translator(scratch / "old", "torch", GreedyConfig()).translate(SOURCES)
     assert [(len(one.tokens), one.out_cut) for one in found] == [(14, True)] * len(SOURCES)
 

@@ -77,7 +77,7 @@ def test_another_model_chooses_among_several_lengths(runs: Path, forks: Forks, d
     sides = ("--src", data / "dev.src", "--ref", data / "dev.tgt", "--metrics", "exact")
     assert "exact match" in quiet(forks.qkv("compare", by_itself, runs / "mask", *search, *sides))
     assert "exact match" in quiet(forks.qkv("evaluate", runs / "mask", *search, *sides))
-    # The manifest knows the other model by its seal, not by a path that is another one on another machine.
+    # The manifest knows the other model by its checksum, not by a path that is another one on another machine.
     quiet(forks.qkv("distill", runs / "mask", *search, "--src", data / "dev.src", "--out", scratch / "made"))
     assert str(runs) not in (scratch / "made" / "manifest.json").read_text()
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qkv.core.files import MANIFEST, seal
+from qkv.core.files import MANIFEST, write_manifest
 from qkv.models.saved.weights import named_weights, write_tensors
-from qkv.translate.texts import Wishes
+from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 from tests.support.commands import GREEDY, QKV, TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks, buffered
@@ -200,9 +200,9 @@ def test_input_that_is_no_text(model: Path, scratch: Path, forks: Forks) -> None
     assert sentence.startswith(f"{scratch / 'pipe'}: cannot be read (it is a pipe; ")
 
 
-def seal_again(folder: Path) -> None:
+def write_manifest_again(folder: Path) -> None:
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
 
 
 def test_models_that_are_wrong(model: Path, lines: Path, scratch: Path, forks: Forks) -> None:
@@ -229,12 +229,12 @@ def test_models_that_are_wrong(model: Path, lines: Path, scratch: Path, forks: F
         next(sick.model.decoder.parameters())[0] = torch.nan
     folder = save_speaker(scratch / "sick")
     write_tensors(folder / "model.safetensors", named_weights(sick.model))
-    seal_again(folder)
+    write_manifest_again(folder)
     assert "not finite" in sentence(folder)
     other = save_speaker(scratch / "other")
     vocabulary = next((other / "tokenizer").rglob("vocabulary.json"))
     vocabulary.write_text(vocabulary.read_text().replace('"cc"', '"CC"'))
-    seal_again(other)
+    write_manifest_again(other)
     assert "has another vocabulary than" in sentence(model, "--with", other, code=2)
     assert quiet(forks.qkv("translate", model, *GREEDY, "--with", model, stdin=lines)).count("\n") == 60
 
@@ -299,8 +299,8 @@ def test_the_fast_engine(model: Path, lines: Path, straight: str, scratch: Path,
     from qkv.export.ctranslate2 import export_ctranslate2
     from qkv.models.saved.folder import load_model
 
-    assert Translator(model).decoder(Wishes()).engine.name == "ctranslate2"
-    assert Translator(model).decoder(Wishes(prefixes=True)).engine.name == "torch"
+    assert Translator(model).decoder(DecodeOptions()).engine.name == "ctranslate2"
+    assert Translator(model).decoder(DecodeOptions(prefixes=True)).engine.name == "torch"
     arguments = ("translate", model, "search=greedy", "search.max_factor=1")
     assert quiet(forks.qkv(*arguments, "--engine", "ctranslate2", stdin=lines)) == straight
     assert quiet(forks.qkv(*arguments, stdin=lines)) == straight

@@ -15,7 +15,7 @@ from qkv.evaluation.metrics.registry import METRICS
 from qkv.evaluation.tune import tune
 from qkv.models.saved.folder import CONFIG, SavedConfig, load_model, save_model
 from qkv.search.beam import BeamConfig
-from qkv.search.default import usual_search
+from qkv.search.default import default_search
 from qkv.search.refinement.search import RefineConfig
 from qkv.training.run.folder import RunFolder
 from qkv.training.run.recommend import recommend
@@ -38,7 +38,7 @@ CUT = {"kind": "beam", "max_length": 5}
 
 
 def store(run: Path, search: dict[str, Any]) -> None:
-    recommend(run / "best", search, read_manifest(run / "best")["seal"])
+    recommend(run / "best", search, read_manifest(run / "best")["checksum"])
 
 
 def settings_of(folder: Path) -> object:
@@ -123,12 +123,12 @@ def test_what_is_asked_for_comes_first(run: Path) -> None:
 def test_a_model_that_writes_all_at_once(scratch: Path, forks: Forks) -> None:
     save_model(scratch / "ctc", decided_model(decoder={"kind": "ctc"}))
     silent = {"kind": "refine", "blank_penalty": -50.0}
-    recommend(scratch / "ctc", silent, read_manifest(scratch / "ctc")["seal"])
+    recommend(scratch / "ctc", silent, read_manifest(scratch / "ctc")["checksum"])
     lines = "".join(f"w00{place} w010\tw00{place}\n" for place in range(4))
     (scratch / "pairs.tsv").write_text(lines, encoding="utf-8")
     settings = ("search.blank_penalty=-1,0,1", "--tsv", scratch / "pairs.tsv", "--metrics", "chrf", "--engine", "torch")
     quiet(forks.qkv("tune", scratch / "ctc", *settings))
-    search = usual_search(scratch / "ctc")
+    search = default_search(scratch / "ctc")
     assert isinstance(search, RefineConfig)
     assert search.blank_penalty in (-1, 0, 1)
     stored = settings_of(scratch / "ctc")
@@ -165,7 +165,7 @@ def test_stored_settings_that_cannot_be(search: dict[str, Any], run: Path, forks
 
 
 def test_a_model_that_was_replaced_meanwhile_is_left_alone(run: Path) -> None:
-    before = read_manifest(run / "best")["seal"]
+    before = read_manifest(run / "best")["checksum"]
     store(run, {"kind": "beam", "size": 2})
     with pytest.raises(QkvError, match="was replaced while it was tuned"):
         recommend(run / "best", {"kind": "beam", "size": 3}, before)
@@ -191,14 +191,14 @@ def test_equal_scores_keep_the_present_settings(
 ) -> None:
     if present:
         store(run, present)
-    before = read_manifest(run / "best")["seal"]
+    before = read_manifest(run / "best")["checksum"]
     ended = forks.qkv("tune", run, "search.size=1,2,3", "--metrics", "exact", "--tsv", write_pairs(scratch))
     (best,) = (line.split() for line in quiet(ended).splitlines() if line.endswith("best"))
     assert best[-2:] == ["present,", "best"]
     assert (best[0] == "3") == bool(present)
     assert "nothing was stored: no other settings are better" in ended.stderr
     assert settings_of(run / "best") == present
-    assert read_manifest(run / "best")["seal"] == before
+    assert read_manifest(run / "best")["checksum"] == before
 
 
 @pytest.mark.parametrize("sources", [1, 3])

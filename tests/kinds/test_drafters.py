@@ -22,12 +22,12 @@ from qkv.search.speculative.drafters.other_model import ModelDrafterConfig
 from qkv.search.speculative.drafters.own import OwnConfig
 from qkv.search.speculative.drafting import DRAFTER
 from qkv.text import TextConfig, TokenizerPair, WhitespaceConfig
-from qkv.translate.texts import Source, Wishes
+from qkv.translate.texts import DecodeOptions, Source
 from qkv.translate.translator import Translator
 from tests.support.parallel import PARALLEL
 from tests.support.speaker import SHORT, assert_same, save_speaker, sentences, speaker, torch_translator
 
-DOCS = Path(__file__).parents[2] / "docs" / "lossless.md"
+DOCS = Path(__file__).parents[2] / "docs" / "speculative.md"
 SHARP = 2.0
 every_kind = pytest.mark.parametrize("kind", drafters.names())
 
@@ -131,9 +131,9 @@ def test_a_folder_carries_its_drafter(tmp_path: Path, parallel: Path) -> None:
 def test_a_worker_process_drafts_too(tmp_path: Path, parallel: Path) -> None:
     """What it is sent says how."""
     model = save_speaker(tmp_path / "model", 3, sharpness=SHARP)
-    given, wishes = [Source(text) for text in sentences(5)], Wishes()
+    given, options = [Source(text) for text in sentences(5)], DecodeOptions()
     translator = torch_translator(model, draft=parallel / "ctc")
-    setup = pickle.loads(pickle.dumps(translator._setup(wishes)))
+    setup = pickle.loads(pickle.dumps(translator._setup(options)))
     found = setup.open()(given)
     assert all(one.passes for one in found)
     assert_same(found, translator.translate([source.text for source in given]))

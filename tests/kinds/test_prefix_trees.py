@@ -29,7 +29,7 @@ def test_what_is_shared_is_there_once() -> None:
     assert tree.tokens.tolist() == [[SPECIAL.bos, 7, 8, 9, 5, 6, 6, 8, 7, 9, 5]]
     assert tree.depths.tolist() == [[0, 1, 2, 3, 4, 5, 4, 1, 2, 3, 4]]
     assert tree.seen[0, 6].nonzero().flatten().tolist() == [0, 1, 2, 3, 6]
-    said = [[int(tree.following[edge]) for edge in way] for way in tree.ways[0]]
+    said = [[int(tree.following[edge]) for edge in path] for path in tree.paths[0]]
     assert said == [[*output, SPECIAL.eos] for output in OUTPUTS[0]]
     assert len(tree.following) == 10 + 5
 
@@ -43,9 +43,9 @@ def test_a_tree_equals_its_outputs_one_by_one(parts: dict[str, Any]) -> None:
         together = trees.decode(model, model.encode(src, keep), keep)
         twin = trees.decode(fast, fast.encode(src, keep), keep)
         torch.testing.assert_close(twin, together, atol=1e-10, rtol=0)
-        for row, (own, ways) in enumerate(zip(OUTPUTS, trees.ways, strict=True)):
+        for row, (own, paths) in enumerate(zip(OUTPUTS, trees.paths, strict=True)):
             # Alone, without the padding of the others.
             source, real = src[row : row + 1, keep[row]], keep[row : row + 1, keep[row]]
-            for output, way in zip(own, ways, strict=True):
+            for output, path in zip(own, paths, strict=True):
                 alone = model(source, real, torch.tensor([[SPECIAL.bos, *output]]))[0]
-                torch.testing.assert_close(together[way], alone, atol=1e-10, rtol=0)
+                torch.testing.assert_close(together[path], alone, atol=1e-10, rtol=0)

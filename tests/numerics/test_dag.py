@@ -1,4 +1,4 @@
-"""DA-Transformer against the definition: all ways through the graph are written down."""
+"""DA-Transformer against the definition: all paths through the graph are written down."""
 
 import math
 from itertools import combinations, pairwise, product
@@ -21,13 +21,13 @@ def graph(vertices: int, vocab: int = VOCAB) -> tuple[Tensor, Tensor]:
 
 
 def enumerated(log_probs: Tensor, links: Tensor, target: tuple[int, ...]) -> list[tuple[float, list[int]]]:
-    """(log p, vertices) of every way that says the target."""
+    """(log p, vertices) of every path that says the target."""
     last = len(links) - 1
     found = []
-    for way in combinations(range(1, last), len(target)):
-        stops = [0, *way, last]
+    for path in combinations(range(1, last), len(target)):
+        stops = [0, *path, last]
         score = math.fsum(float(links[u, v]) for u, v in pairwise(stops))
-        found.append((score + math.fsum(float(log_probs[v, y]) for v, y in zip(way, target, strict=True)), list(way)))
+        found.append((score + math.fsum(float(log_probs[v, y]) for v, y in zip(path, target, strict=True)), list(path)))
     return found
 
 
@@ -41,10 +41,10 @@ def test_the_recursions_are_the_sum_and_the_best_of_all_ways(vertices: int) -> N
     total = 0.0
     for count in range(vertices - 1):
         for target in product(range(VOCAB), repeat=count):
-            ways = enumerated(log_probs, links, target)
-            expected = float(torch.tensor([score for score, _ in ways], dtype=torch.float64).logsumexp(dim=0))
+            paths = enumerated(log_probs, links, target)
+            expected = float(torch.tensor([score for score, _ in paths], dtype=torch.float64).logsumexp(dim=0))
             total += math.exp(expected)
-            best = max(ways)[1]
+            best = max(paths)[1]
             assert float(dag_log_prob(log_probs, links, target)) == pytest.approx(expected, abs=1e-12)
             assert dag_best(log_probs, links, target) == best
             said, lengths, sizes = columns(log_probs, target), torch.tensor([count]), torch.tensor([vertices])
@@ -88,22 +88,22 @@ def test_a_batch_equals_the_definition_with_its_gradients() -> None:
     found = (torch.autograd.grad(loss, (logits, scores), retain_graph=True) for loss in (fast, slow))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
-    way = dag_alignment(said.detach(), links.detach(), lengths, sizes)
+    path = dag_alignment(said.detach(), links.detach(), lengths, sizes)
     for b in range(4):
         own = slice(int(sizes[b]))
         best = dag_best(log_probs[b, own].detach(), links[b, own, own].detach(), targets[b, : lengths[b]].tolist())
-        assert way[b].tolist() == best + [0] * (3 - int(lengths[b]))
-    assert way[4].tolist() == [0, 0, 0]
+        assert path[b].tolist() == best + [0] * (3 - int(lengths[b]))
+    assert path[4].tolist() == [0, 0, 0]
 
 
 def test_visits_are_those_of_all_ways() -> None:
     log_probs, links = graph(6)
     target = (0, 2, 1)
-    ways = enumerated(log_probs, links, target)
-    shares = torch.tensor([score for score, _ in ways], dtype=torch.float64).softmax(dim=0)
+    paths = enumerated(log_probs, links, target)
+    shares = torch.tensor([score for score, _ in paths], dtype=torch.float64).softmax(dim=0)
     expected = torch.zeros(6, dtype=torch.float64)
-    for share, (_, way) in zip(shares, ways, strict=True):
-        expected[way] += share
+    for share, (_, path) in zip(shares, paths, strict=True):
+        expected[path] += share
     found = dag_visits(columns(log_probs, target), links[None], torch.tensor([3]), torch.tensor([6]))
     torch.testing.assert_close(found[0], expected)
     assert not dag_visits(columns(log_probs, target), links[None], torch.tensor([3]), torch.tensor([4])).any()
@@ -113,9 +113,9 @@ def test_the_best_way_is_no_more_probable_than_all() -> None:
     logits, scores, targets, lengths, sizes = rows()
     log_probs, links = logits.log_softmax(dim=-1), batched_transitions(scores, sizes)
     said = log_probs.gather(2, targets[:, None, :].expand(-1, 7, -1))
-    nll, way = dag_nll(said, links, lengths, sizes), dag_alignment(said, links, lengths, sizes)
+    nll, path = dag_nll(said, links, lengths, sizes), dag_alignment(said, links, lengths, sizes)
     for b in range(4):
-        stops = [0, *way[b, : lengths[b]].tolist(), int(sizes[b]) - 1]
+        stops = [0, *path[b, : lengths[b]].tolist(), int(sizes[b]) - 1]
         score = sum(links[b, u, v] for u, v in pairwise(stops))
         score = score + sum(said[b, v, at] for at, v in enumerate(stops[1:-1]))
         assert score <= -nll[b] + 1e-12

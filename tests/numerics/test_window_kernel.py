@@ -7,11 +7,11 @@ from torch import Tensor
 from qkv.functional.attention import scaled_dot_product
 from qkv.functional.masks import both, build_mask, dilated, within
 from qkv.kernels import window as window_blocks
-from qkv.kernels.window import Everywhere, Reach, window_attention
+from qkv.kernels.window import Everywhere, Window, window_attention
 
 LENGTHS = [1, 3, 4, 8, 9, 21]
 """Below, at, at twice and just above the size of a block, and several blocks."""
-REACHES = [Reach(0, 0), Reach(4, 0), Reach(2, 3), Reach(7, 7), Reach(100, 100), Reach(2, 1, 3), Reach(1, 1, 30)]
+WINDOWS = [Window(0, 0), Window(4, 0), Window(2, 3), Window(7, 7), Window(100, 100), Window(2, 1, 3), Window(1, 1, 30)]
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def inputs(length: int) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, draw(2, 3, length, 5)
 
 
-def band(length: int, reach: Reach) -> Tensor:
-    pos, (left, right, step) = torch.arange(length), reach
+def band(length: int, window: Window) -> Tensor:
+    pos, (left, right, step) = torch.arange(length), window
     mask = build_mask(both(within(left * step, right * step), dilated(step)), pos, pos)
     assert mask is not None
     return mask
@@ -44,25 +44,25 @@ def same(fast: Tensor, slow: Tensor, leaves: tuple[Tensor, ...]) -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_equals_dense_attention_with_a_band(length: int, reach: Reach) -> None:
+def test_equals_dense_attention_with_a_band(length: int, window: Window) -> None:
     leaves = inputs(length)
-    same(window_attention(*leaves, reach), scaled_dot_product(*leaves, band(length, reach))[0], leaves)
+    same(window_attention(*leaves, window), scaled_dot_product(*leaves, band(length, window))[0], leaves)
 
 
-@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_ragged_batches_and_rows_without_a_key(length: int, reach: Reach) -> None:
+def test_ragged_batches_and_rows_without_a_key(length: int, window: Window) -> None:
     leaves = inputs(length)
     keep = torch.arange(length) < torch.tensor([[length], [length // 3]])
-    mask = band(length, reach) & keep[:, None, None]
-    same(window_attention(*leaves, reach, keep), scaled_dot_product(*leaves, mask)[0], leaves)
+    mask = band(length, window) & keep[:, None, None]
+    same(window_attention(*leaves, window, keep), scaled_dot_product(*leaves, mask)[0], leaves)
 
 
-@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("length", [3, 9, 21])
-def test_keys_that_are_seen_everywhere(length: int, reach: Reach) -> None:
+def test_keys_that_are_seen_everywhere(length: int, window: Window) -> None:
     """The same keys, given as two, with one softmax over both."""
     q, k, v = leaves = inputs(length)
     keep = torch.arange(length) < torch.tensor([[length], [max(1, length // 3)]])
@@ -74,22 +74,22 @@ def test_keys_that_are_seen_everywhere(length: int, reach: Reach) -> None:
     def at(x: Tensor) -> Tensor:
         return torch.stack([x[row][:, index[row]] for row in range(2)])
 
-    mask = (band(length, reach) & near[:, None, None]) | (keep & ~near)[:, None, None]
-    fast = window_attention(q, k, v, reach, near, Everywhere(at(k), at(v), real))
+    mask = (band(length, window) & near[:, None, None]) | (keep & ~near)[:, None, None]
+    fast = window_attention(q, k, v, window, near, Everywhere(at(k), at(v), real))
     same(fast, scaled_dot_product(q, k, v, mask)[0], leaves)
 
 
 def test_gradcheck() -> None:
     q, k, v = (draw(1, 2, 6, 2) for _ in range(3))
     keep = torch.tensor([[True, True, False, True, True, False]])
-    assert torch.autograd.gradcheck(lambda *x: window_attention(*x, Reach(2, 1), keep), (q, k, v))
+    assert torch.autograd.gradcheck(lambda *x: window_attention(*x, Window(2, 1), keep), (q, k, v))
 
 
 def test_runs_under_bfloat16_autocast() -> None:
     q, k, v = (draw(2, 3, 9, 4).detach().float().requires_grad_() for _ in range(3))
-    plain = window_attention(q, k, v, Reach(3, 3))
+    plain = window_attention(q, k, v, Window(3, 3))
     with torch.autocast("cpu", torch.bfloat16):
-        low = window_attention(q, k, v, Reach(3, 3))
+        low = window_attention(q, k, v, Window(3, 3))
     assert low.dtype == torch.bfloat16
     torch.testing.assert_close(low.float(), plain, rtol=0, atol=0.05)
     low.float().sum().backward()
@@ -108,5 +108,5 @@ def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
 
     leaves = inputs(512)
     with torch.autograd.graph.saved_tensors_hooks(count, lambda x: x):
-        window_attention(*leaves, Reach(64, 64))
+        window_attention(*leaves, Window(64, 64))
     assert kept <= 2 * sum(x.numel() for x in leaves)

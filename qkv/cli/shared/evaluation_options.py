@@ -89,13 +89,13 @@ def own_test(models: list[Path], split: str | None) -> "EvaluationSet":
 
 def choose(names: str | None, test: "EvaluationSet", language: str | None) -> list["Metric"]:
     """The metrics that were asked for, or those that fit the test set. `language` is that of --lang, if it is given."""
-    from qkv.evaluation.metrics.default import usual_metrics
+    from qkv.evaluation.metrics.default import default_metrics
     from qkv.evaluation.metrics.registry import choose_metrics
 
     language = language or test.language
     if names is not None:
         return choose_metrics([name.strip() for name in names.split(",")], language)
-    usual = usual_metrics(test.references, test.sources, language)
+    usual = default_metrics(test.references, test.sources, language)
     typer.echo(f"measured: {', '.join(usual.names)}, since {test.name} holds {usual.why}; --metrics chooses", err=True)
     return choose_metrics(usual.names, language)
 

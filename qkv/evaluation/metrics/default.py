@@ -15,31 +15,31 @@ MOST_SYMBOLS, TIMES_EACH = 100, 10
 
 
 @dataclass(frozen=True)
-class UsualMetrics:
+class DefaultMetrics:
     """The metrics for a task, and what the task was taken for."""
 
     names: list[str]
     why: str
 
 
-PRONUNCIATIONS = UsualMetrics(["g2p_wer", "per"], "pronunciations")
-WORDS = UsualMetrics(["exact", "cer"], "single words")
-SYMBOLS = UsualMetrics(["exact", "wer"], "sequences of few different symbols")
-UNSPACED = UsualMetrics(["chrf", "cer"], "text without spaces between words")
-SENTENCES = UsualMetrics(["bleu", "chrf", "ter"], "sentences")
+PRONUNCIATIONS = DefaultMetrics(["g2p_wer", "per"], "pronunciations")
+WORDS = DefaultMetrics(["exact", "cer"], "single words")
+SYMBOLS = DefaultMetrics(["exact", "wer"], "sequences of few different symbols")
+UNSPACED = DefaultMetrics(["chrf", "cer"], "text without spaces between words")
+SENTENCES = DefaultMetrics(["bleu", "chrf", "ter"], "sentences")
 
 
-def usual_metrics(
+def default_metrics(
     references: Sequence[Sequence[str]], sources: Sequence[str] | None = None, language: str | None = None
-) -> UsualMetrics:
+) -> DefaultMetrics:
     """What to measure when nobody says. `language`, that of the references, adds bleu_tok_lc for sentences."""
     found = _task([answers[0] for answers in references], sources)
     if found is SENTENCES and language is not None:
-        return UsualMetrics([*found.names, "bleu_tok_lc"], found.why)
+        return DefaultMetrics([*found.names, "bleu_tok_lc"], found.why)
     return found
 
 
-def _task(answers: Sequence[str], sources: Sequence[str] | None) -> UsualMetrics:
+def _task(answers: Sequence[str], sources: Sequence[str] | None) -> DefaultMetrics:
     tokens = Counter(token for answer in answers for token in answer.split())
     several = sum(len(answer.split()) > 1 for answer in answers)
     if mostly_unspaced(answers):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qkv.core.errors import QkvError
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import build_mask
-from qkv.kernels.window import Everywhere, Reach
+from qkv.kernels.window import Everywhere, Window
 from qkv.layers.attention.base import Block, ForInference, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
@@ -68,11 +68,11 @@ class LongformerConfig(WindowConfig):
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> TruncatedAttention:
         half = _at(self.window, depth) // 2
-        reach = Reach(half, half, _at(self.dilation, depth))
+        window = Window(half, half, _at(self.dilation, depth))
         if self.causal:
-            return TruncatedAttention(d_model, num_heads, reach, dropout, positions)
+            return TruncatedAttention(d_model, num_heads, window, dropout, positions)
         texts = self.global_tokens
-        return LongformerAttention(d_model, num_heads, reach, dropout, positions, self.global_positions, texts)
+        return LongformerAttention(d_model, num_heads, window, dropout, positions, self.global_positions, texts)
 
 
 def _at(value: int | tuple[int, ...], depth: int) -> int:
@@ -92,13 +92,13 @@ class LongformerAttention(TruncatedAttention):
         self,
         d_model: int,
         num_heads: int,
-        reach: Reach,
+        window: Window,
         dropout: float = 0.0,
         positions: Positions | None = None,
         global_positions: Sequence[int] = (),
         global_tokens: Sequence[str] = (),
     ) -> None:
-        super().__init__(d_model, num_heads, reach, dropout, positions)
+        super().__init__(d_model, num_heads, window, dropout, positions)
         self.query_global, self.key_global, self.value_global = (nn.Linear(d_model, d_model) for _ in range(3))
         self.global_tokens = tuple(global_tokens)
         self.register_buffer("global_positions", torch.tensor(global_positions, dtype=torch.long), persistent=False)
@@ -124,12 +124,12 @@ class LongformerAttention(TruncatedAttention):
         heads, position_ids = Heads(*self.heads(x, context)), context.k_position_ids.expand(len(x), x.shape[1])
         chosen = _Chosen(self.is_global(context, len(x)))
         if chosen.count == 0:
-            output = windowed_attention(self.positions, heads, self.reach, context.keep, position_ids, dropout)
+            output = windowed_attention(self.positions, heads, self.window, context.keep, position_ids, dropout)
         else:
             keys = Everywhere(chosen.of_heads(heads.k), chosen.of_heads(heads.v), chosen.real)
             near = ~chosen.mask if context.keep is None else context.keep & ~chosen.mask
             shown = Shown(keys, chosen.of_rows(position_ids))
-            output = windowed_attention(self.positions, heads, self.reach, near, position_ids, dropout, shown)
+            output = windowed_attention(self.positions, heads, self.window, near, position_ids, dropout, shown)
             output = chosen.put(output, self._see_everything(x, chosen, context, position_ids, dropout))
         report(self.attention_id, lambda: self._all_weights(x, heads, chosen, context, position_ids))
         return self.output(merge_heads(output))

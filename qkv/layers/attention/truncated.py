@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.functional.attention import attention_weights
 from qkv.functional.masks import Predicate, both, build_mask, causal, dilated, within
-from qkv.kernels.window import Reach
+from qkv.kernels.window import Window
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
@@ -41,23 +41,23 @@ class TruncatedConfig(WindowConfig):
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "TruncatedAttention":
-        reach = Reach(self.left, self.left if self.right is None else self.right, self.dilation)
-        return TruncatedAttention(d_model, num_heads, reach, dropout, positions)
+        window = Window(self.left, self.left if self.right is None else self.right, self.dilation)
+        return TruncatedAttention(d_model, num_heads, window, dropout, positions)
 
 
 class TruncatedAttention(Attention):
     """head_h = softmax over -left ≤ t ≤ right of the keys i + t dilation; in a causal view, right is 0."""
 
     def __init__(
-        self, d_model: int, num_heads: int, reach: Reach, dropout: float = 0.0, positions: Positions | None = None
+        self, d_model: int, num_heads: int, window: Window, dropout: float = 0.0, positions: Positions | None = None
     ) -> None:
         super().__init__(d_model, num_heads, dropout, positions)
-        self.reach = reach
+        self.window = window
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
         if context.q_pos is context.k_pos and context.predicate in (None, causal):
-            heads, reach = Heads(q, k, v), self.reach_in(context)
-            return windowed_attention(self.positions, heads, reach, context.keep, context.k_position_ids, dropout)
+            heads, window = Heads(q, k, v), self.window_in(context)
+            return windowed_attention(self.positions, heads, window, context.keep, context.k_position_ids, dropout)
         # A few queries over a longer past, or another pattern beside the window.
         return attention_with_positions(
             self.positions, q, k, v, self.mask(context), context.q_position_ids, context.k_position_ids, dropout
@@ -76,12 +76,12 @@ class TruncatedAttention(Attention):
     @property
     def predicate(self) -> Predicate:
         """The definition: who may attend to whom."""
-        left, right, dilation = self.reach
+        left, right, dilation = self.window
         return both(within(left * dilation, right * dilation), dilated(dilation))
 
-    def reach_in(self, context: AttentionContext) -> Reach:
+    def window_in(self, context: AttentionContext) -> Window:
         """Without the future, where a view has none."""
-        return self.reach._replace(right=0) if context.predicate is causal else self.reach
+        return self.window._replace(right=0) if context.predicate is causal else self.window
 
     def faster_inference(self) -> ForInference | None:
         return TruncatedInference(self)
@@ -92,13 +92,13 @@ class TruncatedInference(InferenceAttention):
 
     def __init__(self, module: TruncatedAttention) -> None:
         super().__init__(module)
-        self.reach = module.reach
+        self.window = module.window
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
         if block.width > 1 or block.context.predicate is not None:
             return self.module.attend(q, k, v, block.context)
-        last, step = k.shape[2] - 1, self.reach.dilation
-        first = last - min(self.reach.left, last // step) * step
+        last, step = k.shape[2] - 1, self.window.dilation
+        first = last - min(self.window.left, last // step) * step
         context = AttentionContext(block.context.q_pos, block.context.k_pos[first::step])
         keys, values = k[:, :, first::step], v[:, :, first::step]
         if self.biased:

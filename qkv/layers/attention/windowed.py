@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.kernels.window import Everywhere, Reach, by_class, by_position, window_attention
+from qkv.kernels.window import Everywhere, Window, by_class, by_position, window_attention
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
 def windowed_attention(
     positions: Positions,
     heads: Heads,
-    reach: Reach,
+    window: Window,
     keep: Tensor | None,
     pos: Tensor,
     dropout: float = 0.0,
@@ -44,29 +44,29 @@ def windowed_attention(
     """
     plain = type(positions).bias is Positions.bias and not positions.has_value_term
     if plain and dropout == 0:
-        return window_attention(*heads, reach, keep, None if shown is None else shown.keys)
+        return window_attention(*heads, window, keep, None if shown is None else shown.keys)
     batch, _, length, _ = heads.q.shape
-    step = reach.dilation
+    step = window.dilation
     real = keep if keep is not None else torch.ones(batch, length, dtype=torch.bool, device=pos.device)
     row_pos = pos.expand(batch, length)
     if step > 1:
         heads = Heads(*(by_class(x, step, 2) for x in heads))
         real, row_pos = by_class(real, step, 1), by_class(row_pos, step, 1)
         shown = None if shown is None else _repeat(shown, step)
-    output = _in_blocks(positions, heads, reach, real, row_pos, dropout, shown)
+    output = _in_blocks(positions, heads, window, real, row_pos, dropout, shown)
     return output if step == 1 else by_position(output, step, length)
 
 
 def _in_blocks(
     positions: Positions,
     heads: Heads,
-    reach: Reach,
+    window: Window,
     real: Tensor,
     pos: Tensor,
     dropout: float,
     shown: Shown | None,
 ) -> Tensor:
-    left, right, length = reach.left, reach.right, real.shape[1]
+    left, right, length = window.left, window.right, real.shape[1]
     size = max(left, right, SMALLEST)
     fill = -length % size
     q, q_pos = (_blocks(x, size, 0, fill) for x in (heads.q, pos))
@@ -92,8 +92,8 @@ def _blocks(x: Tensor, size: int, before: int, after: int) -> Tensor:
     axis = 1 if x.dim() == 2 else 2
     padding = (before, after) if axis == 1 else (0, 0, before, after)
     filled = F.pad(x, padding)
-    reach = size + before + after - (-x.shape[axis] % size)
-    windows = filled.unfold(axis, reach, size)
+    window = size + before + after - (-x.shape[axis] % size)
+    windows = filled.unfold(axis, window, size)
     return windows.flatten(0, 1) if axis == 1 else windows.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
 

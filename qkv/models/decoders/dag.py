@@ -1,4 +1,4 @@
-"""DA-Transformer (Huang et al. 2022): a graph with more vertices than an output has tokens; an output is a way."""
+"""DA-Transformer (Huang et al. 2022): a graph with more vertices than an output has tokens; an output is a path."""
 
 from math import sqrt
 from typing import Literal
@@ -16,12 +16,12 @@ from qkv.models.transformer.model import Parts, Transformer
 from qkv.text.special import SPECIAL
 
 ENDS = 2
-"""The first and the last vertex say nothing: ways begin and end there."""
+"""The first and the last vertex say nothing: paths begin and end there."""
 
 
 @decoders.register
 class DagConfig(DecoderConfig):
-    """One pass gives every vertex of a graph its token and its links to later ones; an output is a way through it."""
+    """One pass gives every vertex of a graph its token and its links to later ones; an output is a path through it."""
 
     kind: Literal["dag"] = "dag"
     factor: float = Field(default=4.0, ge=1, le=100)
@@ -67,11 +67,11 @@ class DagModel(StretchedModel):
         super().__init__(parts, opening, factor, ENDS)
         self.transitions = Transitions(parts.d_model)
 
-    def fill(self, canvas: TgtIds, source: Source) -> Decoded:
-        return super().fill(_with_ends(canvas), source)
+    def fill(self, tgt_in: TgtIds, source: Source) -> Decoded:
+        return super().fill(_with_ends(tgt_in), source)
 
 
-def _with_ends(canvas: Tensor) -> Tensor:
-    last = (canvas != SPECIAL.pad).sum(dim=1, keepdim=True) - 1
-    at = torch.arange(canvas.shape[1], device=canvas.device)
-    return torch.where(at == last, SPECIAL.eos, torch.where(at == 0, SPECIAL.bos, canvas))
+def _with_ends(tgt_in: Tensor) -> Tensor:
+    last = (tgt_in != SPECIAL.pad).sum(dim=1, keepdim=True) - 1
+    at = torch.arange(tgt_in.shape[1], device=tgt_in.device)
+    return torch.where(at == last, SPECIAL.eos, torch.where(at == 0, SPECIAL.bos, tgt_in))

@@ -37,8 +37,8 @@ class Source(NamedTuple):
 class Opening(nn.Module):
     """What the decoder reads where a canvas is still open. This base: the embedding of MASK."""
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
-        return embedder.tokens(canvas)
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
+        return embedder.tokens(tgt_in)
 
 
 class CopiedSource(Opening):
@@ -49,9 +49,9 @@ class CopiedSource(Opening):
         self.indices = indices
         self.with_end = with_end
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
         lengths = source.lengths if self.with_end else (source.lengths - 1).clamp(min=1)
-        index = self.indices(lengths, (canvas != SPECIAL.pad).sum(dim=1), canvas.shape[1])
+        index = self.indices(lengths, (tgt_in != SPECIAL.pad).sum(dim=1), tgt_in.shape[1])
         return src_embedder.tokens(source.src.gather(1, index))
 
 
@@ -62,8 +62,8 @@ class LearnedQuery(Opening):
         super().__init__()
         self.query = nn.Parameter(torch.randn(d_model))
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, canvas: Tensor, source: Source) -> Tensor:
-        return self.query.expand(*canvas.shape, -1)
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
+        return self.query.expand(*tgt_in.shape, -1)
 
 
 class ParallelModel(Transformer):
@@ -83,17 +83,17 @@ class ParallelModel(Transformer):
     def read(self, src: SrcIds, src_keep: SrcKeep) -> Source:
         return Source(src, src_keep, self.encode(src, src_keep))
 
-    def fill(self, canvas: TgtIds, source: Source) -> Decoded:
+    def fill(self, tgt_in: TgtIds, source: Source) -> Decoded:
         """Decoded vectors of all positions; those of the padding mean nothing."""
-        keep = canvas != SPECIAL.pad
+        keep = tgt_in != SPECIAL.pad
         embedder = self.tgt_embedder
-        x = self.opening(embedder, self.src_embedder, canvas, source)
-        known = keep & (canvas != SPECIAL.mask)
+        x = self.opening(embedder, self.src_embedder, tgt_in, source)
+        known = keep & (tgt_in != SPECIAL.mask)
         if bool(known.any()):
-            x = torch.where(known[..., None], embedder.tokens(canvas), x)
-        pos = torch.arange(canvas.shape[1], device=canvas.device)
-        src_pos = torch.arange(source.memory.shape[1], device=canvas.device)
-        context = AttentionContext(pos, pos, keep=keep, tokens=canvas, drawn=embedder.drawn(canvas))
+            x = torch.where(known[..., None], embedder.tokens(tgt_in), x)
+        pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
+        src_pos = torch.arange(source.memory.shape[1], device=tgt_in.device)
+        context = AttentionContext(pos, pos, keep=keep, tokens=tgt_in, drawn=embedder.drawn(tgt_in))
         cross_context = AttentionContext(pos, src_pos, keep=source.keep)
         placed = embedder.dropout(embedder.positions.embed(x, context.q_position_ids))
         decoded: Tensor = self.decoder(placed, context, source.memory, cross_context)

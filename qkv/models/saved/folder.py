@@ -1,4 +1,4 @@
-"""A saved model is a folder: weights, config, tokenizers, and a manifest that seals them."""
+"""A saved model is a folder: weights, config, tokenizers, and a manifest with their checksums."""
 
 from contextlib import suppress
 from dataclasses import dataclass

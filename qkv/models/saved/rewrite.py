@@ -1,4 +1,4 @@
-"""A sealed folder with something in it changed: a new one in its place, or beside it."""
+"""Change files of a folder with a manifest: a new folder in its place, or beside it."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,14 +7,15 @@ from pathlib import Path
 
 from qkv.core.files import new_folder, verify_folder
 
-OF_THE_FOLDER = ("format", "files", "seal")
-"""What a manifest says of the folder that it seals; all else is about the content."""
+OF_THE_FOLDER = ("format", "files", "checksum")
+"""Keys of a manifest about the folder itself; the others are about its content."""
 
 
 @contextmanager
 def changed_copy(folder: Path, final: Path, keep: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
-    """Give a copy of the files of `folder`, or of those that `keep` wants by name, to be changed; on leaving, seal it
-    and put it in the place of `final`, which may be `folder` itself.
+    """Copy the files of `folder` whose names pass `keep` to a temporary folder, to be changed by the caller.
+
+    On exit, its manifest is written and it replaces `final`, which may be `folder` itself.
     """
     manifest = verify_folder(folder)
     with new_folder(final, {key: value for key, value in manifest.items() if key not in OF_THE_FOLDER}) as temporary:

@@ -9,7 +9,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.models.transformer.stack import Stack
-from qkv.models.transformer.stacks import Depth
+from qkv.models.transformer.stacks import LayerSchedule
 from qkv.models.transformer.stacks.base import TrainedLayers
 from qkv.models.transformer.wirings import Wiring
 
@@ -53,7 +53,7 @@ class Decoder(Stack[DecoderLayer]):
     """Embedded target [B, T, D] and memory [B, S, W] to decoded [B, T, D]."""
 
     def __init__(
-        self, layers: list[DecoderLayer], num_layers: int, final: nn.Module, depth: Depth, wiring: Wiring
+        self, layers: list[DecoderLayer], num_layers: int, final: nn.Module, depth: LayerSchedule, wiring: Wiring
     ) -> None:
         super().__init__(layers, num_layers, final, depth)
         self.wiring = wiring

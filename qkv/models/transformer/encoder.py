@@ -7,7 +7,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
 from qkv.models.transformer.stack import Stack
-from qkv.models.transformer.stacks import Depth
+from qkv.models.transformer.stacks import LayerSchedule
 from qkv.models.transformer.stacks.base import TrainedLayers
 from qkv.models.transformer.wirings import Wiring
 
@@ -37,7 +37,7 @@ class Encoder(Stack[EncoderLayer]):
     """Embedded source [B, S, D] to memory [B, S, W], which the wiring makes of its states."""
 
     def __init__(
-        self, layers: list[EncoderLayer], num_layers: int, final: nn.Module, depth: Depth, wiring: Wiring
+        self, layers: list[EncoderLayer], num_layers: int, final: nn.Module, depth: LayerSchedule, wiring: Wiring
     ) -> None:
         super().__init__(layers, num_layers, final, depth)
         self.wiring = wiring

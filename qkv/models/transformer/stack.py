@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, cast
 from torch import Tensor, nn
 
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.stacks import Depth
+from qkv.models.transformer.stacks import LayerSchedule
 from qkv.models.transformer.stacks.base import Layers
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -18,7 +18,7 @@ class Stack(nn.Module, Generic[Layer]):
     With one layer for all depths (shared), its parameters exist once and are used `num_layers` times.
     """
 
-    def __init__(self, layers: list[Layer], num_layers: int, final: nn.Module, depth: Depth) -> None:
+    def __init__(self, layers: list[Layer], num_layers: int, final: nn.Module, depth: LayerSchedule) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.num_layers = num_layers

@@ -13,7 +13,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
-WayName = Literal["greedy", "lookahead", "best"]
+PathName = Literal["greedy", "lookahead", "best"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Wanted:
     """Lengths that are tried."""
     beam: int = 1
     """Prefixes that are kept."""
-    way: WayName = "lookahead"
-    """How a way through a graph is found."""
+    path: PathName = "lookahead"
+    """How a path through a graph is found."""
     blank_penalty: float = 0.0
     """Taken from the logit of the blank at every position."""
 
@@ -37,9 +37,9 @@ class Wanted:
     def plain(self) -> bool:
         return self.length is None and self.factor == 1.0
 
-    def check(self, rooms: Tensor, source: Source) -> None:
+    def check(self, capacities: Tensor, source: Source) -> None:
         """Refuse a length for which the canvas of one of the sources has no room."""
-        if self.length is not None and self.length > (least := int(rooms.min())):
+        if self.length is not None and self.length > (least := int(capacities.min())):
             raise UsageError(
                 f"search.length {self.length} is outside the canvas: a source of {int(source.lengths.min())} "
                 f"tokens has room for {least}"
@@ -70,8 +70,8 @@ class Generator:
     """Whether a beam of lengths means something to it."""
     keeps_prefixes = False
     """Whether a beam of prefixes means something to it."""
-    has_ways = False
-    """Whether its canvas is a graph with ways through it."""
+    has_paths = False
+    """Whether its canvas is a graph with paths through it."""
     has_blanks = False
     """Whether a position may say nothing."""
 

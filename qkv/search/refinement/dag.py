@@ -1,4 +1,4 @@
-"""Reading a graph of vertices: one way through it."""
+"""Reading a graph of vertices: one path through it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,48 +12,48 @@ from qkv.models.decoders.dag import ENDS, DagModel
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, Wanted, WayName, cut
+from qkv.search.refinement.base import Generator, PathName, Wanted, cut
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import SPECIAL
 
 Numbers = npt.NDArray[np.floating[Any]]
 
 
-def greedy_way(said: Numbers, links: Numbers) -> list[int]:
+def greedy_path(said: Numbers, links: Numbers) -> list[int]:
     """v = argmax_v E_uv, again and again."""
     return _along(links.argmax(axis=1).tolist())
 
 
-def lookahead_way(said: Numbers, links: Numbers) -> list[int]:
+def lookahead_path(said: Numbers, links: Numbers) -> list[int]:
     """v = argmax_v E_uv · max_y p_v(y), again and again."""
     return _along((links + _tokens_between(said)).argmax(axis=1).tolist())
 
 
-def best_way(said: Numbers, links: Numbers) -> list[int]:
-    """The way with the highest log p / (tokens + 1), over all lengths."""
+def best_path(said: Numbers, links: Numbers) -> list[int]:
+    """The path with the highest log p / (tokens + 1), over all lengths."""
     scores, back = _by_length(said, links, len(said) - 2)
     closed = (scores + links[:, -1]) / np.arange(1, len(scores) + 1)[:, None]
     count, last = np.unravel_index(int(closed.argmax()), closed.shape)
     return _traced(back, int(count), int(last))
 
 
-def way_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
-    """The most probable way with `count` tokens, at most L - 2: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
+def path_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
+    """The most probable path with `count` tokens, at most L - 2: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
     scores, back = _by_length(said, links, count)
     return _traced(back, count, int((scores[count] + links[:, -1]).argmax()))
 
 
-def score_of(way: list[int], said: Numbers, links: Numbers) -> tuple[list[float], float]:
-    """log p of each token with the link to it, and of the whole way, the link to its end included."""
-    stops = [0, *way]
-    tokens = (links[stops[:-1], way] + said[way]).tolist()
+def score_of(path: list[int], said: Numbers, links: Numbers) -> tuple[list[float], float]:
+    """log p of each token with the link to it, and of the whole path, the link to its end included."""
+    stops = [0, *path]
+    tokens = (links[stops[:-1], path] + said[path]).tolist()
     return tokens, float(sum(tokens) + links[stops[-1], -1])
 
 
-WAYS: dict[WayName, Callable[[Numbers, Numbers], list[int]]] = {
-    "greedy": greedy_way,
-    "lookahead": lookahead_way,
-    "best": best_way,
+PATHS: dict[PathName, Callable[[Numbers, Numbers], list[int]]] = {
+    "greedy": greedy_path,
+    "lookahead": lookahead_path,
+    "best": best_path,
 }
 
 
@@ -65,12 +65,12 @@ def _tokens_between(said: Numbers) -> Numbers:
 
 
 def _along(following: list[int]) -> list[int]:
-    way: list[int] = []
+    path: list[int] = []
     at = following[0]
     while at < len(following) - 1:
-        way.append(at)
+        path.append(at)
         at = following[at]
-    return way
+    return path
 
 
 def _by_length(said: Numbers, links: Numbers, most: int) -> tuple[Numbers, list[npt.NDArray[np.intp]]]:
@@ -82,24 +82,24 @@ def _by_length(said: Numbers, links: Numbers, most: int) -> tuple[Numbers, list[
         came = scores[count - 1][:, None] + links
         source = came.argmax(axis=0)
         scores[count] = came[source, np.arange(len(said))] + said
-        # The last vertex ends a way, and is never passed.
+        # The last vertex ends a path, and is never passed.
         scores[count, -1] = -np.inf
         back.append(source)
     return scores, back
 
 
 def _traced(back: list[npt.NDArray[np.intp]], count: int, last: int) -> list[int]:
-    way: list[int] = []
+    path: list[int] = []
     for source in reversed(back[:count]):
-        way.append(last)
+        path.append(last)
         last = int(source[last])
-    return way[::-1]
+    return path[::-1]
 
 
 class DagGenerator(Generator):
-    """The score is log p of the way: of its tokens and of its links."""
+    """The score is log p of the path: of its tokens and of its links."""
 
-    has_ways = True
+    has_paths = True
 
     def __init__(self, model: DagModel, wanted: Wanted) -> None:
         self.model = model
@@ -114,11 +114,11 @@ class DagGenerator(Generator):
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         links = self._links_of(filled)[row, :length, :length].cpu().double().numpy()
         said = filled.scores[row, :length].cpu().double().numpy()
-        way = [] if self.wanted.length is not None else WAYS[self.wanted.way](said, links)
+        path = [] if self.wanted.length is not None else PATHS[self.wanted.path](said, links)
         if not self.wanted.plain:
-            way = way_of_length(said, links, min(self.wanted.of(len(way), limits), length - ENDS))
-        scores, score = score_of(way, said, links)
-        return [cut(filled.tokens[row, way].tolist(), scores, score, limits)]
+            path = path_of_length(said, links, min(self.wanted.of(len(path), limits), length - ENDS))
+        scores, score = score_of(path, said, links)
+        return [cut(filled.tokens[row, path].tolist(), scores, score, limits)]
 
     @torch.inference_mode()
     def _links_of(self, filled: Pass) -> Tensor:

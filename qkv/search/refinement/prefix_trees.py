@@ -26,12 +26,12 @@ class PrefixTrees:
     depths: Tensor
     """[B, N]"""
     seen: Tensor
-    """[B, N, N], whether the second node is on the way from START to the first one, which sees itself, too."""
+    """[B, N, N], whether the second node is on the path from START to the first one, which sees itself, too."""
     above: Tensor
     """[E], the node that an edge of any of the trees leaves, counted over all of them: sentence · N + node."""
     following: Tensor
     """[E], the token of each edge, END among them."""
-    ways: list[list[list[int]]]
+    paths: list[list[list[int]]]
     """For each output of each sentence its edges."""
 
     def decode(self, model: Transformer, memory: Tensor, src_keep: Tensor) -> Tensor:
@@ -58,17 +58,17 @@ def prefix_trees(outputs: Sequence[Sequence[Sequence[int]]], device: torch.devic
     seen = np.repeat(np.eye(nodes, dtype=bool)[None], len(trees), axis=0)
     above: list[int] = []
     following: list[int] = []
-    ways = []
+    paths = []
     for number, (tree, own) in enumerate(zip(trees, ends, strict=True)):
         tokens[number, : len(tree.tokens)], depths[number, : len(tree.tokens)] = tree.tokens, tree.depths
         for node, parent in enumerate(tree.parents[1:], start=1):
             seen[number, node] |= seen[number, parent]
-        ways.append([[len(above) + edge for edge in way] for way in own])
+        paths.append([[len(above) + edge for edge in path] for path in own])
         above += [number * nodes + node for node, _ in tree.edges]
         following += [token for _, token in tree.edges]
     arrays = [torch.from_numpy(array).to(device) for array in (tokens, depths, seen)]
     lists = [torch.tensor(numbers, dtype=torch.long, device=device) for numbers in (above, following)]
-    return PrefixTrees(arrays[0], arrays[1], arrays[2], lists[0], lists[1], ways)
+    return PrefixTrees(arrays[0], arrays[1], arrays[2], lists[0], lists[1], paths)
 
 
 class _Tree:
@@ -85,14 +85,14 @@ class _Tree:
 
     def add(self, output: Sequence[int]) -> list[int]:
         """Its edges, those that were there already among them. END leads nowhere."""
-        node, way = 0, []
+        node, path = 0, []
         for token in output:
             edge = self.edges.setdefault((node, token), len(self.edges))
-            way.append(edge)
+            path.append(edge)
             if edge not in self.below and token != SPECIAL.eos:
                 self.below[edge] = len(self.tokens)
                 self.tokens.append(token)
                 self.depths.append(self.depths[node] + 1)
                 self.parents.append(node)
             node = self.below.get(edge, node)
-        return way
+        return path

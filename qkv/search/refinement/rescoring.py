@@ -40,8 +40,8 @@ class Rescorer:
         decoded = trees.decode(self.model, self.model.encode(task.src, task.src_keep), task.src_keep)
         picked = picked_log_probs(self.model, decoded, trees.following).tolist()
         scored = [
-            [self._scored(each, [picked[edge] for edge in way]) for each, way in zip(own, ways, strict=True)]
-            for own, ways in zip(candidates, trees.ways, strict=True)
+            [self._scored(each, [picked[edge] for edge in path]) for each, path in zip(own, paths, strict=True)]
+            for own, paths in zip(candidates, trees.paths, strict=True)
         ]
         return [sorted(own, key=lambda one: -one.score) for own in scored]
 

@@ -12,7 +12,7 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import Limits, SearchConfig, SearchTask, searches
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, Wanted, WayName
+from qkv.search.refinement.base import Generator, PathName, Wanted
 from qkv.search.refinement.canvas import Pass, Watch, refine
 from qkv.search.refinement.generators import generator_for
 from qkv.search.refinement.rescoring import Rescorer, load_rescorer
@@ -32,7 +32,7 @@ class RefineConfig(SearchConfig):
     decoders that predict a length."""
     beam: int = Field(default=1, ge=1)
     """Size of the prefix beam search of the decoder ctc; 1: the best path collapses."""
-    way: WayName | None = None
+    way: PathName | None = None
     """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
     most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
     lookahead."""
@@ -138,7 +138,7 @@ class RefineConfig(SearchConfig):
             raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
         if self.blank_penalty and not generator.has_blanks:
             raise UsageError(f"search.blank_penalty is for models of the kind ctc, not {model.kind}; leave it out")
-        if self.way is not None and not generator.has_ways:
+        if self.way is not None and not generator.has_paths:
             raise UsageError(f"search.way is for models of the kind dag, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):

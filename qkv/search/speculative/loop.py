@@ -83,8 +83,8 @@ def draft_and_verify(
 
 def _guess(drafts: Drafts | None, row: DraftedRow, length: int, task: SearchTask) -> list[int]:
     """What the drafter says, as far as it may be written; the pass itself says whether END follows."""
-    room = task.limits[row.sentence].max_length - len(row.kept) - 1
-    count = min(length, room)
+    remaining = task.limits[row.sentence].max_length - len(row.kept) - 1
+    count = min(length, remaining)
     if drafts is None or count < 1:
         return []
     guess = list(drafts.propose(row.number, row.kept, count))[:count]

@@ -12,14 +12,14 @@ from qkv.models.saved.rewrite import changed_copy
 from qkv.training.run.lock import kept_free
 
 
-def recommend(folder: Path, search: Mapping[str, Any], seal: str) -> None:
+def recommend(folder: Path, search: Mapping[str, Any], checksum: str) -> None:
     """Store the settings with the model in `folder`, which is whole at every moment.
 
-    `seal` is that of the model for which they were chosen: one that has taken its place meanwhile is left alone.
+    `checksum` is that of the model they were chosen for; a newer model in its place is left alone.
     """
     # A training that saved a better model between the check and the swap would lose it.
     with kept_free(folder.parent):
-        if read_manifest(folder)["seal"] != seal:
+        if read_manifest(folder)["checksum"] != checksum:
             raise QkvError(f"{folder}: the model was replaced while it was tuned; nothing was stored, tune it again")
         config = load_config(SavedConfig, folder / CONFIG).model_copy(update={"search": dict(search)})
         with changed_copy(folder, folder) as copy:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.core.errors import CorruptFolder, DataError, QkvError, UsageError
-from qkv.core.files import MANIFEST, read_manifest, seal, verify_folder
+from qkv.core.files import MANIFEST, read_manifest, verify_folder, write_manifest
 from qkv.core.outputs import MARKER, claim_folder, mark_folder, read_marker
 from qkv.core.progress import Reporter
 from qkv.core.temporary import is_unique_name
@@ -30,7 +30,7 @@ from qkv.translate.closest import closest_to
 from qkv.translate.jobs.job import locked
 from qkv.translate.jobs.line_work import LineWork, read_sources
 from qkv.translate.output import plain
-from qkv.translate.texts import Wishes
+from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 
 WHAT = "distilled data"
@@ -103,8 +103,8 @@ def distill(translator: Translator, out: Path, closest: int | None, reporter: Re
     prepared = out / PREPARED
     if closest and not (prepared / REF).exists():
         raise UsageError("to take the output closest to the target, the targets are needed: give --tgt or --data")
-    form = closest_to(out / REF, translator.models.tokenizers.tgt) if closest else plain
-    work = LineWork(translator, Wishes(closest or 1, token_scores=False), form, str(out / SRC), reporter)
+    formatter = closest_to(out / REF, translator.models.tokenizers.tgt) if closest else plain
+    work = LineWork(translator, DecodeOptions(closest or 1, token_scores=False), formatter, str(out / SRC), reporter)
     files = {"input": SRC} | ({"references": REF} if closest else {})
     identity = work.identity({name: survey(prepared / file) for name, file in files.items()})
     about = {"what": WHAT, "teacher": identity.pop("model"), **identity}
@@ -122,7 +122,7 @@ def distill(translator: Translator, out: Path, closest: int | None, reporter: Re
         work.to_file(read_sources(out / SRC, None, "error"), out / TGT, paths, restart)
     shutil.rmtree(prepared)
     if not (out / MANIFEST).exists():
-        seal(out, about)
+        write_manifest(out, about)
 
 
 def _require_same(about: dict[str, Any], out: Path) -> None:

@@ -14,8 +14,8 @@ from qkv.core.progress import Reporter
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
 from qkv.text.unknown import UnknownCount
 from qkv.translate.jobs.job import open_job
-from qkv.translate.output import Form, LongLines, PassCount
-from qkv.translate.texts import Source, Wishes
+from qkv.translate.output import Formatter, LongLines, PassCount
+from qkv.translate.texts import DecodeOptions, Source
 from qkv.translate.translator import CHUNK, Translator
 
 
@@ -24,8 +24,8 @@ class LineWork:
     """What is done with each line."""
 
     translator: Translator
-    wishes: Wishes
-    form: Form
+    options: DecodeOptions
+    formatter: Formatter
     name: str
     """Of the input, for messages."""
     reporter: Reporter
@@ -34,8 +34,8 @@ class LineWork:
         """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
         if path is None and sys.stdin.isatty():
             for number, source in enumerate(sources, start=1):
-                decoder = self.translator.compared(self.wishes, [source])
-                _write_out(self.form(number, decoder([source])[0]).encode())
+                decoder = self.translator.compared(self.options, [source])
+                _write_out(self.formatter(number, decoder([source])[0]).encode())
             return
         total = survey(path).lines if path else count_ahead(sys.stdin.buffer)
         for text, _ in self._pieces(sources, 0, total):
@@ -47,7 +47,7 @@ class LineWork:
         # The first lines decide on the engine, so that a job that goes on has the one that it began with.
         rest = iter(sources)
         first = list(islice(rest, CHUNK))
-        self.translator.compared(self.wishes, first)
+        self.translator.compared(self.options, first)
         with open_job(output, self.identity(read), restart) as job:
             if job.finished:
                 self.reporter.say(f"{output}: is complete already")
@@ -67,12 +67,12 @@ class LineWork:
         unknown = UnknownCount()
         done = start
         counting(done, total)
-        with closing(self.translator.chunks(sources, self.wishes, start)) as chunks:
+        with closing(self.translator.chunks(sources, self.options, start)) as chunks:
             for chunk in chunks:
                 long.look(done + 1, chunk)
                 passes.look(chunk)
                 unknown.add(one.unknown for one in chunk)
-                text = "".join(self.form(number, one) for number, one in enumerate(chunk, start=done + 1))
+                text = "".join(self.formatter(number, one) for number, one in enumerate(chunk, start=done + 1))
                 yield text.encode(), len(chunk)
                 done += len(chunk)
                 counting(done, total)
@@ -84,16 +84,16 @@ class LineWork:
 
     def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
         """All that the output depends on, under names that can stand after "another"."""
-        translator, wishes = self.translator, self.wishes
-        decoder = translator.decoder(wishes)
+        translator, options = self.translator, self.options
+        decoder = translator.decoder(options)
         return {
             **{name: file.sha256 for name, file in read.items()},
-            "model": translator.seals,
+            "model": translator.checksums,
             # Which model rescores, "model" says: not by its path, which may be another one tomorrow.
             "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
-            "form of output": [self.form.__name__, wishes.nbest, wishes.alignment],
+            "form of output": [self.formatter.__name__, options.nbest, options.alignment],
             "version of qkv": version("qkv"),
         }
 

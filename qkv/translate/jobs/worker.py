@@ -25,7 +25,7 @@ from qkv.search.base import SearchConfig
 from qkv.search.refinement.search import rescorer_for
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.drafting import Drafting
-from qkv.translate.texts import Reading, TextDecoder, Wishes
+from qkv.translate.texts import DecodeOptions, Reading, TextDecoder
 from qkv.translate.translation import Translation
 
 
@@ -34,21 +34,21 @@ class Setup:
     """All that a worker must know."""
 
     folders: Sequence[Path]
-    seals: Sequence[str]
+    checksums: Sequence[str]
     search: SearchConfig
-    wishes: Wishes
+    options: DecodeOptions
     batch_tokens: int | None
     reading: Reading
     draft: DrafterConfig | None = None
 
     def open(self) -> TextDecoder:
         models = ModelSet(self.folders)
-        if models.seals != list(self.seals):
+        if models.checksums != list(self.checksums):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
         drafting = None if self.draft is None else Drafting(self.draft, models.loaded[0])
         rescorer = rescorer_for(self.search, models.loaded[0])
         engine = TorchEngine([saved.model for saved in models.loaded], drafting, rescorer)
-        return TextDecoder(engine, models.tokenizers, self.search, self.wishes, self.batch_tokens, self.reading)
+        return TextDecoder(engine, models.tokenizers, self.search, self.options, self.batch_tokens, self.reading)
 
 
 Answer = list[Translation] | QkvError

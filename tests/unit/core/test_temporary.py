@@ -97,7 +97,16 @@ def test_what_others_put_into_a_folder_is_kept(tmp_path: Path) -> None:
     assert verify_folder(tmp_path / "model")["files"].keys() == {"file"}
 
 
-FOREIGN = [None, "[1]", "5", '["seal"]', '{"name": "a web application"}', "not json", "", '{"name": "x"} // a comment']
+FOREIGN = [
+    None,
+    "[1]",
+    "5",
+    '["checksum"]',
+    '{"name": "a web application"}',
+    "not json",
+    "",
+    '{"name": "x"} // a comment',
+]
 
 
 @pytest.mark.parametrize("content", FOREIGN)

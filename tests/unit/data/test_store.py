@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.core.errors import CorruptFolder, DataError
-from qkv.core.files import seal
+from qkv.core.files import write_manifest
 from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus, TsvCorpus
 from qkv.data.store import CorpusRange, Limits, PairStore
@@ -148,7 +148,7 @@ class TestDamage:
             store.read([0])
 
     def test_another_folder(self, tmp_path: Path) -> None:
-        seal(tmp_path, {})
+        write_manifest(tmp_path, {})
         with pytest.raises(CorruptFolder, match="not the manifest of prepared data"):
             PairStore.open(tmp_path)
         with pytest.raises(CorruptFolder, match="no such folder"):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.core.errors import CorruptFolder, UsageError
-from qkv.core.files import MANIFEST, read_manifest, seal
+from qkv.core.files import MANIFEST, read_manifest, write_manifest
 from qkv.core.progress import SilentReporter
 from qkv.demo.desk import Desk, Screen
 from qkv.demo.folder import DemoFolder
@@ -42,7 +42,7 @@ def test_a_model_in_the_middle_of_its_training_is_not_trained(place: DemoFolder)
     state = next(place.run.checkpoints.glob("*/state.json"))
     state.write_text(json.dumps(json.loads(state.read_text()) | {"finished": False}))
     (state.parent / MANIFEST).unlink()
-    seal(state.parent, {"what": "checkpoint"})
+    write_manifest(state.parent, {"what": "checkpoint"})
     assert not place.is_trained()
 
 
@@ -55,7 +55,7 @@ def test_results_that_cannot_be_read_are_as_if_not_there(place: DemoFolder, dama
 
 def test_results_of_another_model_do_not_count(place: DemoFolder) -> None:
     results = place.measure(SilentReporter())
-    assert results.model == read_manifest(place.run.best)["seal"]
+    assert results.model == read_manifest(place.run.best)["checksum"]
     changed = json.loads((place.path / "results.json").read_text()) | {"model": "another"}
     (place.path / "results.json").write_text(json.dumps(changed))
     assert place.results() is None

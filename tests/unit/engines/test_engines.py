@@ -144,7 +144,7 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
 
 def test_a_model_is_read_once_and_late(tmp_path: Path) -> None:
     models = ModelSet([save_speaker(tmp_path / "model")])
-    assert len(models) == len(models.seals) == 1
+    assert len(models) == len(models.checksums) == 1
     (tmp_path / "model" / "config.yaml").unlink()
     with pytest.raises(CorruptFolder, match="is missing"):
         models.loaded  # noqa: B018  # reading it is the test

@@ -156,7 +156,7 @@ def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:
     assert all(torch.equal(after[name], weight) for name, weight in weights.items())
 
 
-def test_the_folder_is_sealed_and_has_all_that_the_model_needs(tmp_path: Path) -> None:
+def test_the_folder_has_a_manifest_and_has_all_that_the_model_needs(tmp_path: Path) -> None:
     saved = decided_model(tgt_words=57)
     export_ctranslate2(saved, tmp_path / "fast", "int8")
     assert verify_folder(tmp_path / "fast")["what"] == "ctranslate2"

@@ -87,7 +87,7 @@ def test_attention_that_has_no_form_there_is_refused_by_name(setting: dict[str, 
     assert reasons_against(config_of(encoder_attention=setting)) == [reason]
 
 
-def test_the_folder_is_sealed_and_the_model_left_as_it_was(tmp_path: Path) -> None:
+def test_the_folder_has_a_manifest_and_the_model_left_as_it_was(tmp_path: Path) -> None:
     saved = decided_model(decoder=CTC)
     save_model(tmp_path / "model", saved)
     files = {path: sha256_of(path) for path in (tmp_path / "model").rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""What a model of the kind dag learns: all ways through its graph that say the target."""
+"""What a model of the kind dag learns: all paths through its graph that say the target."""
 
 import math
 from typing import Any
@@ -66,9 +66,9 @@ def test_a_glance_shows_tokens_at_vertices_of_the_best_way() -> None:
         for row, (_, length) in enumerate(LENGTHS[:3]):
             log_probs, links = definition(model, batch, row)
             target = batch.tgt_out[row, :length].tolist()
-            way = dag_best(log_probs, links, target)
-            wrong = sum(int(log_probs[vertex].argmax()) != token for vertex, token in zip(way, target, strict=True))
+            path = dag_best(log_probs, links, target)
+            wrong = sum(int(log_probs[vertex].argmax()) != token for vertex, token in zip(path, target, strict=True))
             shown = (second[row] != first[row]).nonzero().flatten().tolist()
             assert len(shown) == wrong > 0
-            assert all(int(second[row, vertex]) == dict(zip(way, target, strict=True))[vertex] for vertex in shown)
+            assert all(int(second[row, vertex]) == dict(zip(path, target, strict=True))[vertex] for vertex in shown)
     assert torch.equal(first[3:], second[3:])

@@ -11,7 +11,7 @@ import pytest
 from qkv.config import load_config
 from qkv.core.errors import DataError
 from qkv.evaluation.files import read_evaluation_set
-from qkv.evaluation.metrics.default import usual_metrics
+from qkv.evaluation.metrics.default import default_metrics
 from qkv.recipes.init import new_recipe
 from qkv.training.progress import SilentReporter
 from qkv.training.recipe import Recipe
@@ -107,7 +107,7 @@ def test_what_fits(
 def test_validation_measures_what_evaluation_does(task: Callable[[int], Pairs], tmp_path: Path) -> None:
     recipe = recipe_for(written(tmp_path / "pairs.tsv", task(300)), tmp_path / "recipe.yaml")
     test = read_evaluation_set([], None, tmp_path / "pairs.tsv")
-    assert recipe.validation.metrics == usual_metrics(test.references, test.sources).names
+    assert recipe.validation.metrics == default_metrics(test.references, test.sources).names
 
 
 SCRIPTS = {"thai": 0x0E01, "lao": 0x0E81, "burmese": 0x1000, "khmer": 0x1780, "japanese": 0x3042, "chinese": 0x4E00}

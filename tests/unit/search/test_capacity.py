@@ -9,9 +9,9 @@ from qkv.cli.model import export
 from qkv.core.errors import UsageError
 from qkv.engines.choose import EngineName
 from qkv.models.saved.folder import load_model
-from qkv.search import capacity as room
+from qkv.search import capacity
 from qkv.search.beam import BeamConfig
-from qkv.translate.texts import Wishes
+from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 from qkv.visual.beam_tree import grow_tree
 from tests.support.small import small_config
@@ -26,7 +26,7 @@ SEARCHES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_speaker(tmp_path_factory.mktemp("room") / "model")
+    return save_speaker(tmp_path_factory.mktemp("capacity") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def test_a_beam_wider_than_the_vocabulary_has_beginnings(engine: EngineName, mod
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_memory_bounds_every_search(search: dict[str, Any], model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(capacity, "available_memory", lambda: 1 << 20)
     with pytest.raises(UsageError, match=r"hypotheses of a sentence need about .* GiB of memory.*give at most \d+"):
         Translator(model, "torch", search).translate(sentences(2))
     # Where the system does not say how much there is, nothing is refused for it.
-    monkeypatch.setattr(room, "available_memory", lambda: None)
-    assert Translator(model, "torch", search).decoder(Wishes()).engine.name == "torch"
+    monkeypatch.setattr(capacity, "available_memory", lambda: None)
+    assert Translator(model, "torch", search).decoder(DecodeOptions()).engine.name == "torch"
 
 
 def test_the_picture_of_a_beam(model: Path) -> None:
@@ -62,4 +62,4 @@ def test_the_picture_of_a_beam(model: Path) -> None:
 def test_the_estimate_is_of_the_right_order() -> None:
     """4 GB for a beam of 100,000 with a small model, as was measured."""
     model = small_config(d_model=64, d_ff=128, num_heads=2, decoder_layers=2)
-    assert 2e9 < 100_000 * room._bytes_of_one(BeamConfig(max_length=20), model, 5, 14) < 2e10
+    assert 2e9 < 100_000 * capacity._bytes_of_one(BeamConfig(max_length=20), model, 5, 14) < 2e10

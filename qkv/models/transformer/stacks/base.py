@@ -38,7 +38,7 @@ class TrainedLayers(Layers):
         raise NotImplementedError
 
 
-class Depth(nn.Module):
+class LayerSchedule(nn.Module):
     """A walk of a state through `num_layers` layers. This base takes each layer once, in order."""
 
     ends_early: bool = False
@@ -87,7 +87,7 @@ class StackConfig(Config):
         """Whether it needs a residual form that only adds to its stream."""
         return False
 
-    def build(self, num_layers: int, d_model: int, positions: Positions) -> Depth:
+    def build(self, num_layers: int, d_model: int, positions: Positions) -> LayerSchedule:
         """For the encoder or for the decoder; `positions` are those of its stack."""
         raise NotImplementedError
 

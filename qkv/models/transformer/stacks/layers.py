@@ -3,7 +3,7 @@
 from typing import Literal
 
 from qkv.layers.positions import Positions
-from qkv.models.transformer.stacks.base import Depth, StackConfig, stacks
+from qkv.models.transformer.stacks.base import LayerSchedule, StackConfig, stacks
 
 
 @stacks.register
@@ -12,5 +12,5 @@ class LayersConfig(StackConfig):
 
     kind: Literal["layers"] = "layers"
 
-    def build(self, num_layers: int, d_model: int, positions: Positions) -> Depth:
-        return Depth(num_layers)
+    def build(self, num_layers: int, d_model: int, positions: Positions) -> LayerSchedule:
+        return LayerSchedule(num_layers)

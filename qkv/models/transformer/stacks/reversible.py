@@ -10,7 +10,7 @@ from qkv.kernels.recompute import Step, reversible
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Connection, Sublayer
-from qkv.models.transformer.stacks.base import Depth, Layers, StackConfig, TrainedLayers, stacks
+from qkv.models.transformer.stacks.base import Layers, LayerSchedule, StackConfig, TrainedLayers, stacks
 
 
 @stacks.register
@@ -34,7 +34,7 @@ class ReversibleConfig(StackConfig):
         return Reversible(num_layers)
 
 
-class Reversible(Depth):
+class Reversible(LayerSchedule):
     """(a, b) = (x, x); (a, b) -> (b, a + F(b)) for every sublayer; result (a + b) / 2
 
     F is what a sublayer adds to its residual stream, with the norm and the dropout of its connection.

@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.functional.positions import sinusoidal
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
-from qkv.models.transformer.stacks.base import Depth, Layers, StackConfig, stacks
+from qkv.models.transformer.stacks.base import Layers, LayerSchedule, StackConfig, stacks
 
 
 @stacks.register
@@ -26,7 +26,7 @@ class UniversalConfig(StackConfig):
         return Universal(num_layers, d_model, positions)
 
 
-class Universal(Depth):
+class Universal(LayerSchedule):
     """h_t = Layer(h_{t-1} + PE(position) + PE(t)), t = 1 ... T
 
     PE(position) is the model's own scheme; the embedding has added it already when the first step begins.

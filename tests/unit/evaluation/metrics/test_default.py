@@ -5,7 +5,7 @@ import pytest
 from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
-from qkv.evaluation.metrics.default import usual_metrics
+from qkv.evaluation.metrics.default import default_metrics
 from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 
 SCAN = ["I_TURN_RIGHT I_JUMP", "I_WALK I_WALK I_TURN_LEFT", "I_LOOK", "I_RUN I_RUN"] * 20
@@ -30,7 +30,7 @@ ENGLISH = ["A dog runs.", "Two men are riding their bikes.", "A woman reads a bo
     ids=["arpabet", "ipa", "no sources", "words", "scan", "digits", "sentences", "refs", "phrases", "chinese", "thai"],
 )
 def test_by_what_the_references_hold(references: list[str], sources: list[str] | None, names: list[str]) -> None:
-    found = usual_metrics([[reference] for reference in references], sources)
+    found = default_metrics([[reference] for reference in references], sources)
     assert found.names == names
     assert found.why
     assert set(names) <= set(METRICS)
@@ -38,8 +38,8 @@ def test_by_what_the_references_hold(references: list[str], sources: list[str] |
 
 def test_a_language_adds_what_needs_it() -> None:
     answers = [[text] for text in ENGLISH]
-    assert usual_metrics(answers, language="en").names == ["bleu", "chrf", "ter", "bleu_tok_lc"]
-    assert "bleu_tok_lc" not in usual_metrics([["abc"]], language="en").names
+    assert default_metrics(answers, language="en").names == ["bleu", "chrf", "ter", "bleu_tok_lc"]
+    assert "bleu_tok_lc" not in default_metrics([["abc"]], language="en").names
 
 
 def test_a_bleu_that_cannot_be_other_than_0_is_remarked_on() -> None:

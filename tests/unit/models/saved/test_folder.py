@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from qkv.config.yaml import read_yaml
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
-from qkv.core.files import MANIFEST, seal, verify_folder
+from qkv.core.files import MANIFEST, verify_folder, write_manifest
 from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
@@ -205,15 +205,15 @@ def test_a_manifest_of_another_shape_is_refused(folder: Path, manifest: str) -> 
 
 
 def rewrite_manifest(folder: Path, **changes: Any) -> None:
-    """With a seal that fits, as another program might have written it."""
+    """With a checksum that fits, as another program might have written it."""
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    content = {key: value for key, value in {**manifest, **changes}.items() if key != "seal"}
+    content = {key: value for key, value in {**manifest, **changes}.items() if key != "checksum"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps({**content, "seal": digest}), encoding="utf-8")
+    (folder / MANIFEST).write_text(json.dumps({**content, "checksum": digest}), encoding="utf-8")
 
 
 def test_a_rewritten_manifest_is_as_good_as_the_first(folder: Path) -> None:
-    """Else the two tests below would be about the seal."""
+    """Else the two tests below would be about the checksum."""
     rewrite_manifest(folder, what="anything")
     assert verify_folder(folder)["what"] == "anything"
 
@@ -231,20 +231,31 @@ def test_a_manifest_cannot_name_a_file_outside(folder: Path, name: str) -> None:
         load_model(folder)
 
 
-def reseal(folder: Path) -> None:
+def test_a_manifest_of_an_earlier_version_is_read(folder: Path) -> None:
+    """Its own checksum was called seal."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["seal"] = manifest.pop("checksum")
+    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    assert verify_folder(folder)["checksum"] == manifest["seal"]
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "seal": "0" * 64}), encoding="utf-8")
+    with pytest.raises(CorruptFolder, match="has changed since it was written"):
+        verify_folder(folder)
+
+
+def refresh_manifest(folder: Path) -> None:
     """A manifest that fits what is there now."""
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
 
 
 def rewrite_weights(folder: Path, name: str, tensor: torch.Tensor | None) -> None:
-    """Change one tensor and seal the folder again, as a foreign program might have written it."""
+    """Change one tensor and write the manifest again, as a foreign program might have written it."""
     tensors = load_file(folder / WEIGHTS)
     tensors.pop(name, None)
     if tensor is not None:
         tensors[name] = tensor
     save_file(tensors, folder / WEIGHTS)
-    reseal(folder)
+    refresh_manifest(folder)
 
 
 NAME = "encoder.layers.0.attention.query.weight"
@@ -274,7 +285,7 @@ def test_a_missing_or_unknown_parameter_is_named(folder: Path, name: str, tensor
 
 def test_weights_that_are_no_safetensors_file(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"not weights")
-    reseal(folder)
+    refresh_manifest(folder)
     with pytest.raises(CorruptFolder, match=r"model.safetensors: is not a safetensors file"):
         load_model(folder)
 
@@ -283,7 +294,7 @@ def test_a_config_of_another_size_does_not_fit(folder: Path) -> None:
     config = (folder / CONFIG).read_text(encoding="utf-8")
     assert "d_ff: 24" in config
     (folder / CONFIG).write_text(config.replace("d_ff: 24", "d_ff: 25"), encoding="utf-8")
-    reseal(folder)
+    refresh_manifest(folder)
     with pytest.raises(CorruptFolder, match=r"has shape \[24.*not \[25.*another model"):
         load_model(folder)
 
@@ -291,7 +302,7 @@ def test_a_config_of_another_size_does_not_fit(folder: Path) -> None:
 def test_an_unknown_key_in_the_config_is_named(folder: Path) -> None:
     config = (folder / CONFIG).read_text(encoding="utf-8")
     (folder / CONFIG).write_text(config.replace("d_ff:", "d_fff:"), encoding="utf-8")
-    reseal(folder)
+    refresh_manifest(folder)
     with pytest.raises(UsageError, match=r"config.yaml:\d+: model.d_fff.*d_ff"):
         load_model(folder)
 
@@ -318,12 +329,12 @@ def test_learned_positions_learn_only_where_they_are_used() -> None:
 
 
 def with_config(folder: Path, **changes: object) -> None:
-    """Change keys of the model in config.yaml, and seal the folder again as an attacker would."""
+    """Change keys of the model in config.yaml, and write the manifest again as an attacker would."""
     config: dict[str, Any] = read_yaml(folder / CONFIG).data
     config["model"] |= changes
     (folder / CONFIG).write_text(json.dumps(config))
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qkv.core.errors import CorruptFolder, QkvError
-from qkv.core.files import MANIFEST, seal
+from qkv.core.files import MANIFEST, write_manifest
 from qkv.kernels.memory import available_memory
 from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.saved.header import read_header, require_memory
@@ -62,7 +62,7 @@ def test_a_model_too_large_for_memory_is_refused_by_its_header(folder: Path) -> 
     if available is None:
         pytest.skip("the system does not say how much memory is free")
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
     write_huge(folder / WEIGHTS, 4 << 40)
     with pytest.raises(
         QkvError, match=r"the model needs 8,192\.0 GiB of memory, and .* GiB are free; use a smaller model"
@@ -80,7 +80,7 @@ def test_what_is_no_weight_is_refused_by_name_and_kind(kind: torch.dtype, folder
     name = sorted(tensors)[0]
     save_file(tensors | {name: tensors[name].to(kind)}, folder / WEIGHTS)
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
     with pytest.raises(CorruptFolder, match=f"{name} holds {str(kind)[6:]}, which are no weights"):
         load_model(folder)
 
@@ -90,5 +90,5 @@ def test_weights_of_another_precision_are_read(kind: torch.dtype, folder: Path) 
     tensors = {name: tensor.to(kind) for name, tensor in load_file(folder / WEIGHTS).items()}
     save_file(tensors, folder / WEIGHTS)
     (folder / MANIFEST).unlink()
-    seal(folder, {"what": "model"})
+    write_manifest(folder, {"what": "model"})
     assert all(weight.dtype == torch.float32 for weight in load_model(folder).model.parameters())

@@ -12,7 +12,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import reversible
-from qkv.models.transformer.stacks.base import Depth, Layers
+from qkv.models.transformer.stacks.base import Layers, LayerSchedule
 from qkv.models.transformer.stacks.reversible import Reversible, branch
 from tests.support.small import batch_of, small_model
 
@@ -25,7 +25,7 @@ PARTS: list[dict[str, Any]] = [
 ]
 
 
-class Stored(Depth):
+class Stored(LayerSchedule):
     """The same two streams with everything kept."""
 
     def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
@@ -36,7 +36,7 @@ class Stored(Depth):
         return (a + b) / 2
 
 
-def with_depth(make: Callable[[int], Depth], parts: dict[str, Any]) -> Transformer:
+def with_depth(make: Callable[[int], LayerSchedule], parts: dict[str, Any]) -> Transformer:
     model = small_model(stack="reversible", dropout=0.2, **parts).double()
     for stack in (model.encoder, model.decoder):
         stack.depth = make(stack.num_layers)

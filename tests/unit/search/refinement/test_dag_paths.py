@@ -10,7 +10,7 @@ import torch
 
 from qkv.functional.dag import transitions
 from qkv.models.parallel.base import open_canvas
-from qkv.search.refinement.dag import best_way, greedy_way, lookahead_way, score_of, way_of_length
+from qkv.search.refinement.dag import best_path, greedy_path, lookahead_path, path_of_length, score_of
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parallel import decode, parallel_model
@@ -24,9 +24,9 @@ def graph(vertices: int, seed: int = 0) -> tuple[Any, Any]:
     return -torch.rand(vertices, dtype=torch.float64).numpy(), links.numpy()
 
 
-def scored(way: tuple[int, ...], said: Any, links: Any) -> float:
-    stops = [0, *way, len(said) - 1]
-    return math.fsum(links[u, v] for u, v in pairwise(stops)) + math.fsum(said[v] for v in way)
+def scored(path: tuple[int, ...], said: Any, links: Any) -> float:
+    stops = [0, *path, len(said) - 1]
+    return math.fsum(links[u, v] for u, v in pairwise(stops)) + math.fsum(said[v] for v in path)
 
 
 @pytest.mark.parametrize("vertices", [2, 3, 5, 8])
@@ -34,15 +34,15 @@ def test_the_best_of_all_ways(vertices: int) -> None:
     said, links = graph(vertices, vertices)
     between = range(1, vertices - 1)
     by_count = [list(combinations(between, count)) for count in range(vertices - 1)]
-    for count, ways in enumerate(by_count):
-        wanted = max(ways, key=lambda way: scored(way, said, links))
-        found = way_of_length(said, links, count)
+    for count, paths in enumerate(by_count):
+        wanted = max(paths, key=lambda path: scored(path, said, links))
+        found = path_of_length(said, links, count)
         assert found == list(wanted)
         tokens, score = score_of(found, said, links)
         assert score == pytest.approx(scored(wanted, said, links))
         assert len(tokens) == count
-    best = max(chain(*by_count), key=lambda way: scored(way, said, links) / (len(way) + 1))
-    assert best_way(said, links) == list(best)
+    best = max(chain(*by_count), key=lambda path: scored(path, said, links) / (len(path) + 1))
+    assert best_path(said, links) == list(best)
 
 
 def test_looking_ahead_sees_the_token_behind_a_link() -> None:
@@ -50,9 +50,9 @@ def test_looking_ahead_sees_the_token_behind_a_link() -> None:
     with np.errstate(divide="ignore"):
         links = np.log(np.array([[0, 0.6, 0.4, 0, 0], [0, 0, 0.1, 0.9, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0] * 5]))
     said = np.log(np.array([1e-9, 0.5, 0.9, 0.9, 1e-9]))
-    assert greedy_way(said, links) == GREEDY
-    assert lookahead_way(said, links) == AHEAD
-    assert greedy_way(said[:2], links[:2, :2]) == []
+    assert greedy_path(said, links) == GREEDY
+    assert lookahead_path(said, links) == AHEAD
+    assert greedy_path(said[:2], links[:2, :2]) == []
 
 
 def test_the_ways_of_a_model_are_those_of_its_one_pass() -> None:
@@ -67,15 +67,15 @@ def test_the_ways_of_a_model_are_those_of_its_one_pass() -> None:
     best, tokens = (part.numpy() for part in log_probs.max(dim=1))
     said = best.astype(np.float64)
     outputs = set()
-    for name, walk in (("greedy", greedy_way), ("lookahead", lookahead_way), ("best", best_way)):
-        way = walk(said, links)
-        (found,) = decode(model, [[7, 8, 9]], way=name)[0]
-        assert found.tokens == [int(tokens[vertex]) for vertex in way]
-        assert found.token_scores == pytest.approx(score_of(way, said, links)[0], abs=1e-5)
-        assert found.score == pytest.approx(score_of(way, said, links)[1], abs=1e-5)
+    for name, walk in (("greedy", greedy_path), ("lookahead", lookahead_path), ("best", best_path)):
+        path = walk(said, links)
+        (found,) = decode(model, [[7, 8, 9]], path=name)[0]
+        assert found.tokens == [int(tokens[vertex]) for vertex in path]
+        assert found.token_scores == pytest.approx(score_of(path, said, links)[0], abs=1e-5)
+        assert found.score == pytest.approx(score_of(path, said, links)[1], abs=1e-5)
         outputs.add(tuple(found.tokens))
     assert len(outputs) > 1
-    assert decode(model, [[7, 8, 9]])[0] == decode(model, [[7, 8, 9]], way="lookahead")[0]
+    assert decode(model, [[7, 8, 9]])[0] == decode(model, [[7, 8, 9]], path="lookahead")[0]
     (long,) = decode(model, [[7, 8, 9]], length=16)[0]
     assert long.tokens == tokens[1:-1].tolist()
 

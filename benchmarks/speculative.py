@@ -1,6 +1,6 @@
 """Greedy search with drafts beside greedy search: one text at a time, one thread, the same engine, turn by turn.
 
-    python benchmarks/lossless.py MODEL --src FILE [--draft jacobi own DIR ...] [--oracle] [--wrong] [--texts 200]
+    python benchmarks/speculative.py MODEL --src FILE [--draft jacobi own DIR ...] [--oracle] [--wrong] [--texts 200]
         [--repeats 3]
 
 For each drafter: milliseconds of a text without and with drafts, their ratio, passes of a text, tokens of a pass (END
