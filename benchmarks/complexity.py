@@ -28,11 +28,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from qkv.functional.attention import scaled_dot_product
 from qkv.functional.masks import build_mask, within
 from qkv.kernels.attention import attention
-from qkv.kernels.window import Reach, window_attention
+from qkv.kernels.window import Window, window_attention
 from qkv.visual.charts import draw_lines
 
 Layer = Callable[[Tensor], Tensor]
-KERNEL, REACH = 3, 4
+KERNEL, WINDOW = 3, 4
 
 
 def self_attention(_: int) -> Layer:
@@ -40,7 +40,7 @@ def self_attention(_: int) -> Layer:
 
 
 def restricted(_: int) -> Layer:
-    return lambda x: window_attention(x[:, None], x[:, None], x[:, None], Reach(REACH, REACH))[:, 0]
+    return lambda x: window_attention(x[:, None], x[:, None], x[:, None], Window(WINDOW, WINDOW))[:, 0]
 
 
 def recurrent(width: int) -> Layer:
@@ -58,7 +58,7 @@ LAYERS: dict[str, Callable[[int], Layer]] = {
     "recurrent (GRU)": recurrent,
     f"convolutional, k = {KERNEL}": convolutional,
     f"convolutional, k = {KERNEL}, dilated": partial(convolutional, dilation=KERNEL),
-    f"restricted self-attention, r = {REACH}": restricted,
+    f"restricted self-attention, r = {WINDOW}": restricted,
 }
 
 
@@ -136,7 +136,7 @@ def path(kind: str, length: int, width: int = 4) -> int:
             "recurrent (GRU)": recurrent_step(x),
             f"convolutional, k = {KERNEL}": convolved(width, 1),
             f"convolutional, k = {KERNEL}, dilated": convolved(width, KERNEL),
-            f"restricted self-attention, r = {REACH}": attended(REACH),
+            f"restricted self-attention, r = {WINDOW}": attended(WINDOW),
         }[kind]
         for number in range(length):
             x = stack(number, x)

@@ -7,7 +7,7 @@ from torch import Tensor
 from qkv.core.errors import QkvError
 from qkv.functional.attention import masked_softmax, merge_heads, scaled_dot_scores, split_heads
 from qkv.functional.masks import causal
-from qkv.kernels.window import Reach
+from qkv.kernels.window import Window
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.truncated import TruncatedAttention
@@ -91,7 +91,7 @@ def test_drawn_positions_of_a_row_are_those_positions(kind: str) -> None:
 def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: int, position_ids: str) -> None:
     """Of two equal predicates only the first is known to the windowed path."""
     scheme = scheme_of(kind, True).double()
-    layer = TruncatedAttention(WIDTH, HEADS, Reach(3, 3, dilation), positions=scheme.for_layer()).double()
+    layer = TruncatedAttention(WIDTH, HEADS, Window(3, 3, dilation), positions=scheme.for_layer()).double()
     stir(layer)
     x, true = torch.randn(2, 40, WIDTH).double(), torch.arange(40)
     drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if position_ids == "drawn" else None
