@@ -27,10 +27,12 @@ def score(
     import json
     import math
 
+    from qkv.cli.shared.streams import require_stdout
     from qkv.core.progress import default_reporter
     from qkv.search.batching import in_chunks
     from qkv.translate.translator import Translator
 
+    require_stdout()
     pairs, total = _pairs(src, tgt, data, invalid_utf8)
     translator = Translator([model, *(ensemble or [])], "torch")
     reporter = default_reporter(quiet=2.0)

@@ -7,6 +7,20 @@ import typer
 
 app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
 
+Out = Annotated[Path | None, typer.Option(help="The SVG file to write; default: a new file in the working directory.")]
+
+
+def _write(out: Path | None, verb: str, picture: str) -> Path:
+    """Write to `out`, or to the first of VERB.svg, VERB-2.svg, ... that is free."""
+    from itertools import count
+
+    from qkv.core.outputs import write_output
+
+    names = (Path(f"{verb}-{number}.svg" if number > 1 else f"{verb}.svg") for number in count(1))
+    out = out or next(name for name in names if not name.exists())
+    write_output(out, picture)
+    return out
+
 
 def _refuse_bad_text(text: str) -> None:
     from qkv.core.errors import UsageError
@@ -22,11 +36,10 @@ def beam(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
     text: Annotated[str, typer.Argument(help="The source text.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=3.")] = None,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("beam.svg"),
+    out: Out = None,
 ) -> None:
     """Draw the tree that a beam search grows for a text; prints the text that won."""
     from qkv.core.errors import UsageError
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.models.parallel.base import ParallelModel
     from qkv.search.beam import BeamConfig
@@ -42,7 +55,7 @@ def beam(
     if isinstance(saved.model, ParallelModel):
         raise UsageError(f"a model of the kind {saved.model.kind} fills a canvas; qkv show passes draws that")
     nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
-    write_output(out, draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
+    out = _write(out, "beam", draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)
 
@@ -51,15 +64,14 @@ def beam(
 def positions(
     model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every scheme.")] = None,
     length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("positions.svg"),
+    out: Out = None,
 ) -> None:
     """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
     panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
-    write_output(out, draw_positions(panels, "What positions alone do to the scores of equal tokens"))
+    out = _write(out, "positions", draw_positions(panels, "What positions alone do to the scores of equal tokens"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -67,16 +79,15 @@ def positions(
 def depth(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run with model.stack=adaptive.")],
     text: Annotated[str, typer.Argument(help="The source text.")],
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("depth.svg"),
+    out: Out = None,
 ) -> None:
     """Show how many steps each token of a text and of its greedy translation took."""
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.visual.depth import depth_lines, depths_of, draw_depths
 
     _refuse_bad_text(text)
     depths = depths_of(ModelSet([model]).loaded[0], text)
-    write_output(out, draw_depths(depths, f"Steps for each token of: {text}"))
+    out = _write(out, "depth", draw_depths(depths, f"Steps for each token of: {text}"))
     print("\n".join(depth_lines(depths)))
     typer.echo(f"{out}: {depths.output}", err=True)
 
@@ -84,16 +95,17 @@ def depth(
 @app.command("wiring")
 def wiring(
     model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every wiring.")] = None,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("wiring.svg"),
+    out: Out = None,
 ) -> None:
     """Draw which states of the encoder the decoder's layers attend to: of every wiring, or of a model."""
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
 
     saved = None if model is None else ModelSet([model]).loaded[0]
     panels = {saved.config.model.wiring.kind: wiring_of(saved.model)} if saved else every_wiring()
-    write_output(out, draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right"))
+    out = _write(
+        out, "wiring", draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right")
+    )
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -101,15 +113,14 @@ def wiring(
 def mask(
     model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every kind.")] = None,
     length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("mask.svg"),
+    out: Out = None,
 ) -> None:
     """Draw who may attend to whom, not how much: of every kind of attention, or of the layers of a model."""
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
 
     panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
-    write_output(out, draw_patterns(panels, "Attention masks: who may attend to whom"))
+    out = _write(out, "mask", draw_patterns(panels, "Attention masks: who may attend to whom"))
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
 
 
@@ -117,7 +128,7 @@ def mask(
 def attention(
     model: Annotated[Path | None, typer.Argument(help="The folder of a model or of a run; none: every kind.")] = None,
     length: Annotated[int, typer.Option(min=2, max=200, help="Queries and keys.")] = 32,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("attention.svg"),
+    out: Out = None,
 ) -> None:
     """The old name of qkv show mask."""
     typer.echo("qkv: qkv show attention is deprecated; use qkv show mask (it draws masks, not weights)", err=True)
@@ -129,11 +140,10 @@ def passes(
     model: Annotated[Path, typer.Argument(help="The folder of a non-autoregressive model or of its run.")],
     text: Annotated[str, typer.Argument(help="The source text.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.passes=4.")] = None,
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("passes.svg"),
+    out: Out = None,
 ) -> None:
     """Draw what a model that writes all tokens at once says in each pass; prints the text that came out."""
     from qkv.core.errors import UsageError
-    from qkv.core.outputs import write_output
     from qkv.engines.model_set import ModelSet
     from qkv.models.parallel.base import ParallelModel
     from qkv.search.refinement.search import RefineConfig
@@ -149,7 +159,7 @@ def passes(
     if not isinstance(config.search, RefineConfig):
         raise UsageError(f"a model of the kind {parallel.kind} has one search, refine; leave search.kind out")
     rows, best = watch_passes(saved, parallel, text, config.search, config.max_src_tokens)
-    write_output(out, draw_passes(rows, f"Passes over the canvas for: {text}"))
+    out = _write(out, "passes", draw_passes(rows, f"Passes over the canvas for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)
 
@@ -160,11 +170,10 @@ def drafts(
     text: Annotated[str, typer.Argument(help="The source text.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as draft.block=5.")] = None,
     draft: Annotated[str, typer.Option(help="What drafts: see qkv translate --draft.")] = "auto",
-    out: Annotated[Path, typer.Option(help="The SVG file to write.")] = Path("drafts.svg"),
+    out: Out = None,
 ) -> None:
     """Draw which tokens were drafted in each pass of greedy search, and which were right; prints the output."""
     from qkv.core.errors import UsageError
-    from qkv.core.outputs import write_output
     from qkv.engines.drafts import choose_draft
     from qkv.engines.model_set import ModelSet
     from qkv.search.greedy import GreedyConfig
@@ -178,6 +187,6 @@ def drafts(
     if drafter is None or not isinstance(config.search, GreedyConfig):
         raise UsageError("the picture shows drafts for greedy search: give --draft jacobi, or a folder, and no search")
     passes, best = watch_drafts(models.loaded[0], text, drafter, config.search, config.max_src_tokens)
-    write_output(out, draw_drafts(passes, f"Drafts for: {text}"))
+    out = _write(out, "drafts", draw_drafts(passes, f"Drafts for: {text}"))
     print(models.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(best.token_scores)} tokens in {len(passes)} passes", err=True)

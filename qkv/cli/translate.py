@@ -49,10 +49,12 @@ def translate(
     invalid_utf8: Invalid = "error",
 ) -> None:
     """Translate standard input: a line of output for each line of input."""
+    from qkv.cli.shared.streams import require_stdout
     from qkv.core.errors import UsageError
     from qkv.core.outputs import require_writable
     from qkv.data.texts import STDIN
     from qkv.kernels.memory import keep_freed_memory
+    from qkv.search.beam import BeamConfig
     from qkv.translate.jobs.line_work import LineWork, read_sources
     from qkv.translate.settings import translation_config, with_beam, with_draft
     from qkv.translate.texts import DecodeOptions
@@ -62,9 +64,16 @@ def translate(
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     require_writable({"--output": output}, [source, prefixes])
+    if output is None:
+        require_stdout()
     keep_freed_memory()
     settings = [*(overrides or []), *([f"search.length_factor={length_factor}"] if length_factor is not None else [])]
     config = translation_config(with_beam(with_draft(settings, draft), beam, model), model)
+    search = config.search
+    if nbest is not None and isinstance(search, BeamConfig) and nbest > search.size:
+        raise UsageError(
+            f"--nbest {nbest}: a beam of size {search.size} cannot give {nbest} hypotheses; add --beam {nbest}"
+        )
     translator = config.translator([model, *(ensemble or [])], engine, workers or "auto", draft)
     options = DecodeOptions(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
     reporter = _reporter(output)

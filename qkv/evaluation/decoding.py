@@ -6,7 +6,7 @@ from typing import Any
 
 from qkv.text.unknown import UnknownCount
 
-LIMIT_KEY, SOURCE_KEY = "search.max_length", "max_src_tokens"
+SOURCE_KEY = "max_src_tokens"
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,20 @@ class Decoding:
     def remarks(self) -> list[str]:
         """Sentences for people, without a full stop; none if nothing was cut or unknown."""
         said = [
-            (self.outputs_cut, f"outputs were cut at {self._limit}; {LIMIT_KEY} sets another limit"),
+            (self.outputs_cut, f"outputs were cut at {self._limit}; {self._limit_keys} sets another limit"),
             (self.sources_cut, f"sources lost their end; {SOURCE_KEY} or the model allows no more"),
             (self.sources_split, f"sources were translated in parts; {SOURCE_KEY} or the model allows no more at once"),
             (self.unknown.texts, f"sources {self.unknown.remark}"),
         ]
         return [f"{count:,} of {self.outputs:,} {what}" for count, what in said if count]
+
+    @property
+    def _limit_keys(self) -> str:
+        """Of two limits the smaller one holds, so each of the keys alone may not be enough."""
+        factor, most = self.search.get("max_factor"), self.search.get("max_length")
+        if factor is None:
+            return "search.max_length"
+        return "search.max_factor" if most is None else "search.max_factor or search.max_length"
 
     @property
     def _limit(self) -> str:
@@ -55,7 +63,7 @@ class Decoding:
         return {
             "engine": self.engine,
             "search": self.search,
-            "outputs_cut": {"count": self.outputs_cut, "key": LIMIT_KEY},
+            "outputs_cut": {"count": self.outputs_cut, "key": self._limit_keys},
             "sources_cut": {"count": self.sources_cut, "key": SOURCE_KEY},
             "sources_split": {"count": self.sources_split, "key": SOURCE_KEY},
             "sources_unknown": {"count": self.unknown.texts, "words": dict(self.unknown.pieces.most_common())},

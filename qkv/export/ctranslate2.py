@@ -46,6 +46,12 @@ def reasons_against(config: SavedConfig) -> list[str]:
     return unknown_parts(config.model, ALLOWED, "CTranslate2", SHARING)
 
 
+def _instead(config: SavedConfig) -> str:
+    if type(config.model.positions) in ALLOWED["positions"]:
+        return "use it with --engine torch"
+    return "use it with --engine torch, or train one with model.positions.kind=sinusoidal"
+
+
 def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None = None) -> None:
     """Write the model for CTranslate2, its tokenizers and its configuration into a folder with a manifest.
 
@@ -55,7 +61,7 @@ def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None
     if quantization is not None and quantization not in QUANTIZATIONS:
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")
     if reasons:
-        raise UsageError(f"the model cannot be exported to CTranslate2: {'; '.join(reasons)}")
+        raise UsageError(f"the model cannot be exported to CTranslate2: {'; '.join(reasons)}; {_instead(saved.config)}")
     spec = _filled_spec(saved)
     spec.validate()
     spec.optimize(quantization=quantization)

@@ -134,8 +134,9 @@ def _first_line(path: Path) -> tuple[int, str]:
 
 
 def _first_rows(corpus: TableCorpus) -> list[list[str]]:
-    """As the reader of training sees them; empty rows are left out."""
-    filled = (fields for _, fields in corpus.rows(corpus.path, "replace", ReadCounts()) if fields)
+    """As the reader of training sees them; blank rows are left out."""
+    every = (fields for _, fields in corpus.rows(corpus.path, "replace", ReadCounts()))
+    filled = (fields for fields in every if fields and any(field.strip() for field in fields))
     rows = list(islice(filled, LOOKED_AT))
     if not rows:
         raise _empty(corpus.path)

@@ -199,7 +199,9 @@ class BeamConfig(SteppedSearch):
 
     def run(self, steps: StepFunction, task: SearchTask, observer: Observer | None = None) -> list[list[Hypothesis]]:
         if task.nbest > self.size:
-            raise UsageError(f"a beam of size {self.size} cannot give {task.nbest} hypotheses: raise the search's size")
+            raise UsageError(
+                f"a beam of size {self.size} cannot give {task.nbest} hypotheses; use search.size={task.nbest}"
+            )
         return _BeamSearch(self, steps, task, observer).run()
 
 

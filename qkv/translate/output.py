@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from qkv.data.aligned import one_line
+from qkv.search.base import SearchConfig
 from qkv.translate.translation import Translation
 
 Formatter = Callable[[int, Translation], str]
@@ -34,20 +35,27 @@ def as_json(number: int, translation: Translation) -> str:
     return json.dumps({"line": number, **translation.as_dict()}, ensure_ascii=False) + "\n"
 
 
+def limit_keys(search: SearchConfig, tokens: int | None = None) -> str:
+    """Which settings lift the limit of an output that was cut, perhaps after so many `tokens`."""
+    if search.max_factor is None or (tokens is not None and tokens == search.max_length):
+        return "search.max_length sets another limit"
+    return "search.max_factor and search.max_extra set another limit"
+
+
 class LongLines:
     """Tells which lines were cut, and which were translated in parts; the first ones of each one by one."""
 
     SHOWN = 10
 
-    def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self.name, self.say = name, say
+    def __init__(self, name: str, search: SearchConfig, say: Callable[[str], None]) -> None:
+        self.name, self.search, self.say = name, search, say
         self.cut = self.split = 0
 
     def look(self, first: int, translations: Iterable[Translation]) -> None:
         for number, translation in enumerate(translations, start=first):
             if translation.truncated:
                 self.cut += 1
-                self._tell(self.cut, number, _why_cut(translation))
+                self._tell(self.cut, number, _why_cut(translation, self.search))
             if translation.parts > 1:
                 self.split += 1
                 self._tell(self.split, number, _why_split(translation))
@@ -82,11 +90,12 @@ class PassCount:
         return "drafts: {:.2f} tokens a pass, {:.2f} passes a line in place of {:.2f}".format(*numbers)
 
 
-def _why_cut(translation: Translation) -> str:
+def _why_cut(translation: Translation, search: SearchConfig) -> str:
     if translation.src_cut:
         read = len(translation.src_tokens) - translation.parts
         return f"too long: only its first {read:,} tokens were translated (max_src_tokens, or the model's longest)"
-    return f"the output was stopped after {len(translation.tokens):,} tokens; search.max_length sets another limit"
+    tokens = len(translation.tokens)
+    return f"the output was stopped after {tokens:,} tokens; {limit_keys(search, tokens)}"
 
 
 def _why_split(translation: Translation) -> str:

@@ -21,10 +21,7 @@ def run(in_memory: Path, data: Path, forks: Forks) -> Path:
 @pytest.mark.parametrize(
     "verb",
     [
-        "translate {run} search=greedy --engine torch",
-        "translate {run} search=greedy --engine torch --input {data}/test.src",
         "translate {run} search=greedy --engine torch --input {data}/test.src --output {new}/out",
-        "score {run} --src {data}/test.src --tgt {data}/test.tgt",
         "evaluate {run} --src {data}/test.src --ref {data}/test.tgt --metrics chrf --engine torch",
         "evaluate --hyp {data}/test.src --ref {data}/test.tgt --metrics chrf",
         "average {run} --last 1 --out {new}/mean",
@@ -49,6 +46,24 @@ def test_a_verb_without_its_streams(verb: str, run: Path, data: Path, scratch: P
         ended = forks.call(CLOSED, closed, *verb.format(run=run, data=data, new=new).split())
         assert ended.code == 0, (closed, ended.stderr)
         assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "translate {run} search=greedy --engine torch",
+        "translate {run} search=greedy --engine torch --input {data}/test.src",
+        "score {run} --src {data}/test.src --tgt {data}/test.tgt",
+    ],
+)
+def test_a_result_that_nobody_can_read_is_refused(verb: str, run: Path, data: Path, forks: Forks) -> None:
+    arguments = verb.format(run=run, data=data).split()
+    assert forks.call(CLOSED, [2], *arguments).code == 0
+    ended = forks.call(CLOSED, [1], *arguments)
+    assert ended.code == 1
+    assert ended.stderr.strip().endswith(
+        "standard output is closed, so the result would be lost; write it to a file with > FILE"
+    )
 
 
 @pytest.mark.parametrize(

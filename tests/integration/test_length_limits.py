@@ -194,3 +194,21 @@ def test_a_comparison_tells_settings(long_run: Path, long_data: Path, scratch: P
 def test_translate_names_the_key(long_run: Path, long_data: Path, forks: Forks) -> None:
     ended = forks.qkv("translate", long_run, "search.max_length=5", "--input", long_data / "dev.src")
     assert "dev.src:1: the output was stopped after 5 tokens; search.max_length sets another limit" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        (["search.max_factor=0", "search.max_extra=5"], "search.max_factor and search.max_extra set another limit"),
+        (["search.max_factor=0", "search.max_extra=9", "search.max_length=5"], "search.max_length sets another limit"),
+    ],
+)
+def test_translate_names_the_key_that_cut(
+    settings: list[str], advice: str, long_run: Path, long_data: Path, forks: Forks
+) -> None:
+    ended = forks.qkv("translate", long_run, *settings, "--input", long_data / "dev.src")
+    assert f"dev.src:1: the output was stopped after 5 tokens; {advice}" in ended.stderr
+    ended = forks.qkv(
+        "evaluate", long_run, *settings[:2], "--src", long_data / "dev.src", "--ref", long_data / "dev.tgt", "--json"
+    )
+    assert json.loads(ended.stdout)["decoding"]["outputs_cut"]["key"] == "search.max_factor"

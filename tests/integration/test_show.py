@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from qkv.cli.show import wiring
 from qkv.models.saved.folder import save_model
 from tests.support.exported import decided_model
 from tests.support.forks import Forks
@@ -95,3 +96,16 @@ def test_depths_and_wirings(models: Path, forks: Forks, scratch: Path) -> None:
         assert ended.stderr.strip().endswith(f"w.svg: {kinds}")
     for name in ("d.svg", "w.svg"):
         ElementTree.parse(scratch / name)
+
+
+def test_without_a_name_nothing_is_overwritten(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(scratch)
+    (scratch / "wiring.svg").write_text("mine")
+    for expected in ("wiring-2.svg", "wiring-3.svg"):
+        wiring()
+        assert capsys.readouterr().err.startswith(f"{expected}: ")
+    assert (scratch / "wiring.svg").read_text() == "mine"
+    wiring(out=Path("wiring.svg"))
+    assert (scratch / "wiring.svg").read_text() == (scratch / "wiring-2.svg").read_text()

@@ -162,7 +162,7 @@ def test_settings_that_are_wrong(model: Path, forks: Forks) -> None:
         (["search.sise=3"], 'did you mean "size"?'),
         (["search=beem"], "beam"),
         (["batch_tokens=0"], "batch_tokens"),
-        (["--beam", "2", "--nbest", "3"], "cannot give 3 hypotheses"),
+        (["--beam", "2", "--nbest", "3"], "a beam of size 2 cannot give 3 hypotheses; add --beam 3"),
         (["--beam", "2", "search=beam", "--nbest", "3"], "cannot give 3 hypotheses"),
         (["--beam", "2", "search=greedy"], "--beam 2: the search kind greedy has no beam"),
         (["--beam", "2", "search.kind=sample"], "--beam 2: the search kind sample has no beam"),
@@ -258,7 +258,7 @@ def test_output_that_goes_nowhere(model: Path, lines: Path) -> None:
     for command, code in (
         (f"for i in 1 2 3 4 5 6 7 8 9; do cat {lines}; done | {QKV} translate {model} {greedy} | head -1", 0),
         (f"{QKV} translate {model} {greedy} < {lines} > /dev/full", 1),
-        (f"{QKV} translate {model} {greedy} < {lines} >&-", 0),
+        (f"{QKV} translate {model} {greedy} < {lines} >&-", 1),
         (f"{QKV} translate {model} {greedy} <&-", 0),
         (f"{QKV} score {model} --src {lines} --tgt {lines} | sleep 0", 0),
     ):

@@ -7,19 +7,29 @@ a library prints would be written into that file.
 import os
 import sys
 
+from qkv.core.errors import QkvError
+
 NAMES = ("stdin", "stdout", "stderr")
+_closed: set[str] = set()
 
 
 def open_closed_streams() -> None:
     """Afterwards all three streams are there: one that was closed gives nothing and takes everything."""
     for number, name in enumerate(NAMES):
         if getattr(sys, name) is None:
+            _closed.add(name)
             null = os.open(os.devnull, os.O_RDWR)
             if null != number and not _is_open(number):
                 os.dup2(null, number)
                 os.close(null)
                 null = number
             setattr(sys, name, open(null, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def require_stdout() -> None:
+    """For a verb whose result is what it prints."""
+    if "stdout" in _closed:
+        raise QkvError("standard output is closed, so the result would be lost; write it to a file with > FILE")
 
 
 def _is_open(descriptor: int) -> bool:

@@ -87,10 +87,13 @@ class TableCorpus(OneFileCorpus):
 
 
 def _header(rows: Iterator[Row], path: Path) -> list[str]:
-    line, names = next(rows, (1, []))
-    if names is None:
-        raise DataError(f"{path}:{line}: the header is not valid UTF-8; save the file as UTF-8")
-    return [name.strip() for name in names]
+    """The first row that is not blank."""
+    for line, names in rows:
+        if names is None:
+            raise DataError(f"{path}:{line}: the header is not valid UTF-8; save the file as UTF-8")
+        if any(name.strip() for name in names):
+            return [name.strip() for name in names]
+    return []
 
 
 def _field(fields: Sequence[str], key: str, place: int, path: Path, line: int) -> str:

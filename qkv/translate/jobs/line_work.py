@@ -62,7 +62,7 @@ class LineWork:
     def _pieces(self, sources: Iterable[Source], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
         """The output of some lines at a time, and how many lines they were."""
         counting = self.reporter.counting("Translating")
-        long = LongLines(self.name, self.reporter.say)
+        long = LongLines(self.name, self.translator.search, self.reporter.say)
         passes = PassCount()
         unknown = UnknownCount()
         done = start

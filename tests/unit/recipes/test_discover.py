@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from qkv.core.errors import DataError, QkvError, UsageError
+from qkv.data.lines import ReadCounts
+from qkv.data.readers import corpora as corpus_kinds
 from qkv.data.readers.named import corpus_of
 from qkv.recipes.discover import Found, discover
 
@@ -142,3 +144,19 @@ def test_what_cannot_be_used(files: dict[str, str], data: list[str], words: str,
         discover([folder / name for name in data])
     assert words in str(caught.value)
     assert isinstance(caught.value, UsageError | DataError)
+
+
+@pytest.mark.parametrize(
+    ("name", "above"), [("pairs.tsv", "\n\n"), ("pairs.tsv", "  \n"), ("pairs.csv", "\n"), ("pairs.csv", " , \n\n")]
+)
+def test_blank_lines_above_a_header_do_not_matter(tmp_path: Path, name: str, above: str) -> None:
+    separator = "\t" if name.endswith("tsv") else ","
+    rows = [("english", "spanish"), ("a dog runs", "un perro corre"), ("two cats", "dos gatos")]
+    table = "".join(separator.join(row) + "\n" for row in rows)
+    (tmp_path / name).write_text(table)
+    plain = discover([tmp_path / name]).train
+    (tmp_path / name).write_text(above + table)
+    assert discover([tmp_path / name]).train == plain
+    corpus = corpus_kinds[plain["kind"]].model_validate(plain)
+    pairs = [(pair.src, pair.tgt) for pair in corpus.read(tmp_path, "error", ReadCounts()) if pair.src]
+    assert pairs == rows[1:]
