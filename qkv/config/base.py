@@ -14,6 +14,7 @@ of something is a new file and one registration:
 """
 
 import types
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import (
@@ -41,6 +42,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema, from_json
@@ -54,6 +56,8 @@ else:
     ModelMetaclass = type(BaseModel)
 
 WRONG_SCALAR = "wrong_scalar"
+WRITTEN_BY_QKV = "written by qkv"
+"""The validation context of a file that qkv wrote itself: nobody is warned of old keys in it."""
 LARGEST_INT = 2**31 - 1
 LARGEST_FLOAT = 1e9
 """What a number may be, either side of 0, where its field does not say: libraries count in 32 bits, and the product of
@@ -108,6 +112,9 @@ class Config(BaseModel, metaclass=_Explained):
         validate_default=True,
     )
 
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old names of keys and what they are called now: an old name is accepted, with a warning."""
+
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         _classes.append(weakref.ref(cls))
@@ -143,6 +150,18 @@ class Config(BaseModel, metaclass=_Explained):
 
         def __delattr__(self, name: str) -> NoReturn:
             raise ConfigError(f"{type(self).__name__}.{name}: a config does not change; {_COPY.format(name)}")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_keys(cls, data: Any, info: ValidationInfo) -> Any:
+        old = [key for key in cls.renamed if key in data] if isinstance(data, dict) else []
+        for key in old:
+            if cls.renamed[key] in data:
+                raise ValueError(f"{key} is the old name of {cls.renamed[key]}; give only one of the two")
+            if info.context != WRITTEN_BY_QKV:
+                # Always from this line, so that Python shows it once however many callers there are.
+                warnings.warn(f"the key {key} is now called {cls.renamed[key]}", FutureWarning, stacklevel=1)
+        return {cls.renamed.get(key, key): value for key, value in data.items()} if old else data
 
     @field_validator("*", mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from qkv.config.base import Config
+from qkv.config.base import WRITTEN_BY_QKV, Config
 from qkv.config.explain import Problem, checked, dotted
 from qkv.config.overrides import origin_text, trace_overrides
 from qkv.core.errors import UsageError
@@ -36,7 +36,7 @@ class Blame:
             data, _ = trace_overrides(self._data, [text for text in self._overrides if text not in without])
         except UsageError:  # another override changes what these ones made
             return True
-        found = checked(self._cls, data)
+        found = checked(self._cls, data, WRITTEN_BY_QKV)
         return isinstance(found, list) and problem in found
 
 

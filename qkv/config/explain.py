@@ -52,10 +52,10 @@ class _Spot:
     owner: type[Config] | None = None
 
 
-def checked(cls: type[C], data: Any) -> C | list[Problem]:
-    """`data` as a `cls`, or the problems that it has."""
+def checked(cls: type[C], data: Any, context: str | None = None) -> C | list[Problem]:
+    """`data` as a `cls`, or the problems that it has; `context` as in `WRITTEN_BY_QKV`."""
     try:
-        return cls.__pydantic_validator__.validate_python(data)  # type: ignore[no-any-return]
+        return cls.__pydantic_validator__.validate_python(data, context=context)  # type: ignore[no-any-return]
     except ValidationError as error:
         return explain(cls, data, error)
 

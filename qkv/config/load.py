@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qkv.config.base import Config, ExtensibleConfig
+from qkv.config.base import WRITTEN_BY_QKV, Config, ExtensibleConfig
 from qkv.config.blame import Blame
 from qkv.config.explain import Problem, checked, dotted, refusal
 from qkv.config.parse import Document, Loc
@@ -15,6 +15,8 @@ from qkv.core.plugins import import_modules, load_installed, require_modules
 
 C = TypeVar("C", bound=Config)
 
+OWN_FILE = "config.yaml"
+"""What qkv calls the configs that it writes: of a run, and of a saved model."""
 Where = Callable[[Loc], str]
 """From a place in the data to the words that name it."""
 
@@ -36,14 +38,17 @@ def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -
     document = read_yaml(path)
     if not isinstance(document.data, dict):
         raise ConfigError(f"{path}:{document.line_of(())}: must hold key: value lines, not {shown(document.data)}")
-    return with_overrides(cls, document.data, overrides, _lines(path, document))
+    context = WRITTEN_BY_QKV if path.name == OWN_FILE else None
+    return with_overrides(cls, document.data, overrides, _lines(path, document), context)
 
 
-def with_overrides(cls: type[C], data: dict[str, Any], overrides: Sequence[str], where: str | Where) -> C:
+def with_overrides(
+    cls: type[C], data: dict[str, Any], overrides: Sequence[str], where: str | Where, context: str | None = None
+) -> C:
     """`data` with the overrides laid over it, as a `cls`; a problem names the override that caused it."""
     blame = Blame(cls, data, overrides)
     place = _place(where)
-    return _whole(cls, blame.changed, lambda problem: blame.override(problem) or place(problem.loc))
+    return _whole(cls, blame.changed, lambda problem: blame.override(problem) or place(problem.loc), context)
 
 
 def validate(cls: type[C], data: Any, where: str | Where) -> C:
@@ -56,10 +61,10 @@ def validate(cls: type[C], data: Any, where: str | Where) -> C:
     return _whole(cls, data, lambda problem: place(problem.loc))
 
 
-def _whole(cls: type[C], data: Any, place: Callable[[Problem], str]) -> C:
+def _whole(cls: type[C], data: Any, place: Callable[[Problem], str], context: str | None = None) -> C:
     load_installed()
     _load_named(cls, data)
-    found = checked(cls, data)
+    found = checked(cls, data, context)
     if isinstance(found, list):
         raise refusal(found, place)
     return found

@@ -29,7 +29,7 @@ GRIDS: Mapping[str, list[dict[str, str]]] = {
     "nat": [{"search.length_beam": "1,3,5,9"}],
     "mask_predict": [{"search.passes": "1,4,10", "search.length_beam": "1,3,5"}],
     "canvas": [{"search.length_factor": "0.9,1,1.1"}],
-    "dag": [{"search.way": "greedy,lookahead,best"}],
+    "dag": [{"search.path": "greedy,lookahead,best"}],
 }
 """What is tried for each kind of decoder if nothing is said; the quickest first."""
 

@@ -49,8 +49,8 @@ def _unlike_the_paper(attention: AttentionConfig) -> str | None:
         return f"kind {attention.kind}"
     if attention.score != plain.score:
         return f"score {attention.score.kind}"
-    if attention.weigh != plain.weigh:
-        return f"weigh {attention.weigh.kind}"
+    if attention.normalizer != plain.normalizer:
+        return f"normalizer {attention.normalizer.kind}"
     return None if attention.kv_heads is None else f"kv_heads {attention.kv_heads}"
 
 

@@ -155,8 +155,10 @@ def shifted_positions(rows: int, length: int, most: int) -> Int[Tensor, "{rows} 
     return torch.arange(length) + torch.randint(most + 1, (rows, 1))
 
 
-def randomised_positions(rows: int, length: int, room: int) -> Int[Tensor, "{rows} {length}"]:
-    """`length` of the positions 0 ... room - 1 for each sentence, none twice, in rising order (Ruoss et al. 2023)."""
-    if length > room:
-        raise ValueError(f"{length} tokens do not fit {room} positions; raise model.position_offsets.room")
-    return torch.rand(rows, room).topk(length, sorted=False).indices.sort().values
+def randomised_positions(rows: int, length: int, max_positions: int) -> Int[Tensor, "{rows} {length}"]:
+    """For each row, `length` distinct positions of 0 ... max_positions - 1 in rising order (Ruoss et al. 2023)."""
+    if length > max_positions:
+        raise ValueError(
+            f"{length} tokens do not fit {max_positions} positions; raise model.position_offsets.max_positions"
+        )
+    return torch.rand(rows, max_positions).topk(length, sorted=False).indices.sort().values

@@ -71,24 +71,25 @@ class RandomisedConfig(OffsetsConfig):
 
     kind: Literal["randomised"] = "randomised"
     keeps_distances = False
-    room: int = Field(default=2048, ge=1)
-    """Positions are drawn from 0 ... room - 1; at least as many as the longest input ever will have."""
+    renamed: ClassVar = {"room": "max_positions"}
+    max_positions: int = Field(default=2048, ge=1)
+    """Positions are drawn from 0 ... max_positions - 1; at least as many as the longest input ever will have."""
 
     def problem(self, longest: int, limit: int | None) -> str | None:
-        if self.room < longest:
+        if self.max_positions < longest:
             return (
-                f"model.position_offsets.room ({self.room}) is below data.max_src_tokens or max_tgt_tokens "
-                f"({longest}); raise the one or lower the other"
+                f"model.position_offsets.max_positions ({self.max_positions}) is below data.max_src_tokens or "
+                f"max_tgt_tokens ({longest}); raise the one or lower the other"
             )
-        if limit is not None and limit < self.room:
+        if limit is not None and limit < self.max_positions:
             return (
-                f"model.position_offsets.room ({self.room}) is above model.positions.max_length ({limit}); "
-                "lower the one or raise the other"
+                f"model.position_offsets.max_positions ({self.max_positions}) is above model.positions.max_length "
+                f"({limit}); lower the one or raise the other"
             )
         return None
 
     def build(self) -> Draw:
-        return partial(randomised_positions, room=self.room)
+        return partial(randomised_positions, max_positions=self.max_positions)
 
 
 AnyOffsets = Annotated[OffsetsConfig, offsets]

@@ -14,7 +14,7 @@ from qkv.config import Config, dump_config, load_config
 from qkv.config.base import Kinds
 from qkv.data.batch import Batch, collate
 from qkv.layers.attention import attentions
-from qkv.layers.attention.normalizers import weighings
+from qkv.layers.attention.normalizers import normalizers
 from qkv.layers.attention.scores import scores
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.position_offsets import offsets
@@ -74,7 +74,7 @@ MODEL_PARTS: dict[str, Kinds[Any]] = {
     "wiring": wirings,
     "encoder_attention": attentions,
     "score": scores,
-    "weigh": weighings,
+    "normalizer": normalizers,
 }
 # What a kind cannot do without: a window so narrow that it matters in a sentence of a few words.
 NEEDED: dict[str, dict[str, Any]] = {
@@ -94,7 +94,7 @@ def setting(key: str, kind: str) -> Setting:
         return replace(PLAIN, model=small_config(num_heads=4, residual="pre", **{key: kind}))
     if key == "encoder_attention":
         return replace(PLAIN, model=small_config(**SIZES, **{key: {"kind": kind, **NEEDED.get(kind, {})}}))
-    if key in ("score", "weigh"):
+    if key in ("score", "normalizer"):
         return replace(
             PLAIN, model=small_config(**SIZES, **{place: {"kind": "full", key: kind} for place in ATTENTIONS})
         )

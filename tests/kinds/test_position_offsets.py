@@ -12,7 +12,7 @@ from qkv.layers.positions.base import Positions
 from qkv.training.recipe import Recipe
 from tests.support.small import VOCAB, batch_of, decode, small_config, small_model
 
-KINDS = [{"kind": "shift", "most": 9}, {"kind": "randomised", "room": 30}]
+KINDS = [{"kind": "shift", "most": 9}, {"kind": "randomised", "max_positions": 30}]
 every_kind = pytest.mark.parametrize("offsets", KINDS, ids=lambda kind: kind["kind"])
 
 
@@ -31,14 +31,14 @@ def test_a_shift_begins_anywhere_and_counts_on() -> None:
 
 
 def test_randomised_positions_rise_without_repeats_over_the_whole_room() -> None:
-    drawn = randomised_positions(3000, 3, room=5)
+    drawn = randomised_positions(3000, 3, max_positions=5)
     assert bool((drawn.diff(dim=1) > 0).all())
     sets = Counter(map(tuple, drawn.tolist()))
     assert len(sets) == 10
     assert min(sets.values()) > 240
-    assert torch.equal(randomised_positions(2, 5, room=5), torch.arange(5).expand(2, 5))
+    assert torch.equal(randomised_positions(2, 5, max_positions=5), torch.arange(5).expand(2, 5))
     with pytest.raises(ValueError, match="6 tokens do not fit 5 positions"):
-        randomised_positions(2, 6, room=5)
+        randomised_positions(2, 6, max_positions=5)
 
 
 class Recorder(Positions):
@@ -136,10 +136,13 @@ def test_offsets_that_nobody_would_see_are_refused(model: dict[str, Any], messag
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"position_offsets": {"kind": "randomised", "room": 99}}, r"room \(99\) is below data.max_src_tokens"),
+        (
+            {"position_offsets": {"kind": "randomised", "max_positions": 99}},
+            r"max_positions \(99\) is below data.max_src_tokens",
+        ),
         (
             {"positions": {"kind": "learned", "max_length": 1100}, "position_offsets": "randomised"},
-            r"room \(2048\) is above model.positions.max_length \(1100\)",
+            r"max_positions \(2048\) is above model.positions.max_length \(1100\)",
         ),
         (
             {"positions": {"kind": "learned", "max_length": 1100}, "position_offsets": {"kind": "shift", "most": 5}},

@@ -114,7 +114,7 @@ def test_longer_input_is_read_or_refused(kind: str) -> None:
 
 
 def test_shaw_with_one_distance_is_one_more_value() -> None:
-    """reach 0: a^K adds the same to all scores of a query, so only a^V stays."""
+    """max_distance 0: a^K adds the same to all scores of a query, so only a^V stays."""
     shaw = Shaw(WIDTH // HEADS, 0)
     layer = layer_of(shaw)
     x, pos = torch.randn(2, LENGTH, WIDTH).double(), torch.arange(LENGTH)
@@ -150,7 +150,7 @@ def test_the_t5_table_stands_once_in_a_stack_and_shaw_s_in_every_layer() -> None
         "tgt_embedder.positions.weight",
     ]
     assert all(layer.attention.positions is t5.src_embedder.positions for layer in t5.encoder.in_order())
-    shaw = small_model(positions={"kind": "shaw", "reach": 2})
+    shaw = small_model(positions={"kind": "shaw", "max_distance": 2})
     tables = [parameter.shape for name, parameter in shaw.named_parameters() if "positions" in name]
     assert tables == 8 * [(5, 8)]
     for model in (t5, shaw):

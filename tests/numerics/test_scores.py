@@ -78,16 +78,16 @@ def threshold_by_bisection(z: Tensor, power: float) -> Tensor:
     return low
 
 
-@pytest.mark.parametrize(("weigh", "power", "factor"), [(sparsemax, 1, 1.0), (entmax, 2, 0.5)])
+@pytest.mark.parametrize(("normalize", "power", "factor"), [(sparsemax, 1, 1.0), (entmax, 2, 0.5)])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
 def test_sparse_weights_solve_their_equation(
-    weigh: object, power: float, factor: float, masked: bool, spread: float
+    normalize: object, power: float, factor: float, masked: bool, spread: float
 ) -> None:
-    assert callable(weigh)
+    assert callable(normalize)
     scores = spread * draw(2, 3, 4, 9).detach()
     mask = MASK if masked else None
-    weights = weigh(scores, mask)
+    weights = normalize(scores, mask)
     z = factor * (scores if mask is None else scores.masked_fill(~mask, -1e9))
     wanted = (z - threshold_by_bisection(z, power)).clamp_min(0).pow(power)
     rows = torch.ones(2, 1, 4, dtype=torch.bool) if mask is None else mask.any(-1)
@@ -97,13 +97,13 @@ def test_sparse_weights_solve_their_equation(
         assert not weights[~mask.expand_as(weights)].any()
 
 
-@pytest.mark.parametrize("weigh", [sparsemax, entmax])
-def test_sparse_weights_have_the_right_gradient(weigh: object) -> None:
-    assert callable(weigh)
+@pytest.mark.parametrize("normalize", [sparsemax, entmax])
+def test_sparse_weights_have_the_right_gradient(normalize: object) -> None:
+    assert callable(normalize)
     scores = 2 * draw(2, 1, 4, 9)
-    assert torch.autograd.gradcheck(lambda s: weigh(s, MASK), (scores,))
-    assert torch.autograd.gradcheck(lambda s: weigh(s, None), (scores,))
-    (gradient,) = torch.autograd.grad(weigh(scores, MASK).square().sum(), scores)
+    assert torch.autograd.gradcheck(lambda s: normalize(s, MASK), (scores,))
+    assert torch.autograd.gradcheck(lambda s: normalize(s, None), (scores,))
+    (gradient,) = torch.autograd.grad(normalize(scores, MASK).square().sum(), scores)
     assert not gradient[0, 0, 1].any()
 
 
@@ -111,17 +111,17 @@ TIES = [[1.0, 0.0], [0.0, -1.0, -1.0], [2.0, 1.5, 1.5, 1.5, -1.0], [0.5, 0.5, 0.
 """Rows in which a key stands exactly at the threshold, or beside another that does."""
 
 
-@pytest.mark.parametrize("weigh", [sparsemax, entmax])
+@pytest.mark.parametrize("normalize", [sparsemax, entmax])
 @pytest.mark.parametrize("row", TIES, ids=str)
-def test_the_gradient_at_ties_leaves_the_sum_at_one(weigh: object, row: list[float]) -> None:
+def test_the_gradient_at_ties_leaves_the_sum_at_one(normalize: object, row: list[float]) -> None:
     """The sum is 1 whatever the scores are, so its gradient is 0; and equal scores have equal derivatives."""
-    assert callable(weigh)
+    assert callable(normalize)
     scores = torch.tensor([[[row]]], dtype=torch.float64, requires_grad=True)
-    (of_sum,) = torch.autograd.grad(weigh(scores).sum(), scores)
+    (of_sum,) = torch.autograd.grad(normalize(scores).sum(), scores)
     torch.testing.assert_close(of_sum, torch.zeros_like(scores), rtol=0, atol=1e-12)
-    jacobian = torch.autograd.functional.jacobian(weigh, scores).reshape(len(row), len(row))
+    jacobian = torch.autograd.functional.jacobian(normalize, scores).reshape(len(row), len(row))
     torch.testing.assert_close(jacobian, jacobian.T, rtol=0, atol=1e-12)
-    assert not jacobian[weigh(scores).flatten() == 0].any()
+    assert not jacobian[normalize(scores).flatten() == 0].any()
 
 
 def test_sparsemax_of_one_and_zero() -> None:
@@ -130,13 +130,13 @@ def test_sparsemax_of_one_and_zero() -> None:
     assert not torch.autograd.functional.jacobian(sparsemax, scores).any()
 
 
-@pytest.mark.parametrize("weigh", [sparsemax, entmax])
+@pytest.mark.parametrize("normalize", [sparsemax, entmax])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_coarse_scores_have_a_gradient_without_a_drift(weigh: object, dtype: torch.dtype) -> None:
+def test_coarse_scores_have_a_gradient_without_a_drift(normalize: object, dtype: torch.dtype) -> None:
     """Scores of few bits stand at the threshold now and then; no row may gain or lose weight by that."""
-    assert callable(weigh)
+    assert callable(normalize)
     scores = (2 * draw(2, 4, 250, 16).detach()).to(dtype).requires_grad_()
-    weights = weigh(scores)
+    weights = normalize(scores)
     assert bool((weights >= 0).all())
     (of_sum,) = torch.autograd.grad(weights.float().sum(), scores)
     torch.testing.assert_close(of_sum.float(), torch.zeros(scores.shape), rtol=0, atol=1e-5)

@@ -9,17 +9,17 @@ from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import Projected, both, build_mask, longformer
 from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention
 from qkv.layers.attention.context import AttentionContext
-from qkv.layers.attention.normalizers import weighings
+from qkv.layers.attention.normalizers import normalizers
 from qkv.layers.attention.scores import scores
 
 Setting = dict[str, Any]
 SCORES: list[Setting] = [{"kind": "full", "score": kind} for kind in scores.names() if kind != "scaled_dot"]
-WEIGHINGS: list[Setting] = [{"kind": "full", "weigh": kind} for kind in weighings.names() if kind != "softmax"]
+NORMALIZERS: list[Setting] = [{"kind": "full", "normalizer": kind} for kind in normalizers.names() if kind != "softmax"]
 FULL: list[Setting] = [
     {"kind": "full"},
     *SCORES,
-    *WEIGHINGS,
-    {"kind": "full", "score": "additive", "weigh": "entmax", "kv_heads": 2},
+    *NORMALIZERS,
+    {"kind": "full", "score": "additive", "normalizer": "entmax", "kv_heads": 2},
     {"kind": "full", "kv_heads": 1},
     {"kind": "full", "kv_heads": 2},
 ]
@@ -41,7 +41,7 @@ UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
     ({"kind": "longformer", "window": 4}, "kind longformer"),
     ({"kind": "lsh"}, "kind lsh"),
     ({"kind": "full", "score": "additive"}, "score additive"),
-    ({"kind": "full", "weigh": "entmax"}, "weigh entmax"),
+    ({"kind": "full", "normalizer": "entmax"}, "normalizer entmax"),
     ({"kind": "full", "kv_heads": 1}, "kv_heads 1"),
 ]
 """Settings that no other program has, and what an export calls them."""
@@ -63,7 +63,7 @@ def definition(module: Attention, x: Tensor, context: AttentionContext) -> Tenso
         assert isinstance(module, MultiHeadAttention)
         q, k = module.score.queries(q), module.score.keys(k)
         logits, bias = module.score(q, k), module.positions.bias(q, context.q_position_ids, context.k_position_ids)
-        weights = module.weigh(logits if bias is None else logits + bias, context.mask)
+        weights = module.normalize(logits if bias is None else logits + bias, context.mask)
     return module.output(merge_heads(_read(module, weights, v, context)))
 
 

@@ -1,6 +1,6 @@
 """Every query may attend to every key that its mask allows: the paper's attention, with its score and weighing open."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -10,7 +10,7 @@ from qkv.kernels.dropout import dropout as drop
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, attentions, share_heads
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
-from qkv.layers.attention.normalizers import AnyWeigh, SoftmaxConfig, Weigh
+from qkv.layers.attention.normalizers import AnyNormalizer, Normalizer, SoftmaxConfig
 from qkv.layers.attention.scores import AnyScore, ScaledDotConfig, Score
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
@@ -20,10 +20,11 @@ from qkv.layers.positions.base import Positions
 class FullConfig(AttentionConfig):
     """Every query to every key, the paper."""
 
+    renamed: ClassVar = {"weigh": "normalizer"}
     kind: Literal["full"] = "full"
     score: AnyScore = ScaledDotConfig()
     """How well a key answers a query."""
-    weigh: AnyWeigh = SoftmaxConfig()
+    normalizer: AnyNormalizer = SoftmaxConfig()
     """How scores become weights."""
     kv_heads: int | None = Field(default=None, ge=1)
     """Heads of keys and values, each shared by a group of query heads (1: multi-query). Default: num_heads."""
@@ -38,13 +39,15 @@ class FullConfig(AttentionConfig):
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "MultiHeadAttention":
         score = self.score.build(num_heads, d_model // num_heads)
-        return MultiHeadAttention(d_model, num_heads, dropout, positions, self.kv_heads, score, self.weigh.function)
+        return MultiHeadAttention(
+            d_model, num_heads, dropout, positions, self.kv_heads, score, self.normalizer.function
+        )
 
 
 class MultiHeadAttention(Attention):
     """Concat(head_1, ..., head_H) W_o with head_h = softmax(Q W_q^h (K W_k^h)^T / sqrt(E)) V W_v^h.
 
-    Another `score` may stand for the scaled product, another function `weigh` for the softmax.
+    Another `score` may stand for the scaled product, another function `normalize` for the softmax.
     """
 
     def __init__(
@@ -55,15 +58,15 @@ class MultiHeadAttention(Attention):
         positions: Positions | None = None,
         kv_heads: int | None = None,
         score: Score | None = None,
-        weigh: Weigh = masked_softmax,
+        normalize: Normalizer = masked_softmax,
     ) -> None:
         super().__init__(d_model, num_heads, dropout, positions, kv_heads)
         self.score = score or Score()
-        self.weigh = weigh
+        self.normalize = normalize
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
         v, q_pos, k_pos = share_heads(v, self.num_heads), context.q_position_ids, context.k_position_ids
-        if self.score.is_dot and self.weigh is masked_softmax:
+        if self.score.is_dot and self.normalize is masked_softmax:
             q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
             return attention_with_positions(self.positions, q, k, v, context.mask, q_pos, k_pos, dropout)
         weights = drop(self.weights(q, k, context).to(v.dtype), dropout)
@@ -74,8 +77,8 @@ class MultiHeadAttention(Attention):
         """[B, H, Q, K] of rotated queries [B, H, Q, E] and keys [B, KV heads, K, E]."""
         q, k = self.score.queries(q), share_heads(self.score.keys(k), self.num_heads)
         scores, bias = self.score(q, k), self.positions.bias(q, context.q_position_ids, context.k_position_ids)
-        return self.weigh(scores if bias is None else scores + bias, context.mask)
+        return self.normalize(scores if bias is None else scores + bias, context.mask)
 
     def faster_inference(self) -> ForInference | None:
-        plain = type(self.score) is Score and self.weigh is masked_softmax
+        plain = type(self.score) is Score and self.normalize is masked_softmax
         return InferenceAttention(self) if plain else None

@@ -8,52 +8,52 @@ from torch import Tensor
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import entmax, masked_softmax, sparsemax
 
-Weigh = Callable[[Tensor, Tensor | None], Tensor]
+Normalizer = Callable[[Tensor, Tensor | None], Tensor]
 """(scores [B, H, Q, K], mask) -> weights; those of a row sum to 1, or are 0 where no key is allowed."""
 
 
-class WeighConfig(Config):
+class NormalizerConfig(Config):
     """How scores become weights."""
 
     kind: str
 
     @property
-    def function(self) -> Weigh:
+    def function(self) -> Normalizer:
         raise NotImplementedError
 
 
-weighings = Kinds[WeighConfig]("weigh")
-AnyWeigh = Annotated[WeighConfig, weighings]
+normalizers = Kinds[NormalizerConfig]("normalizer")
+AnyNormalizer = Annotated[NormalizerConfig, normalizers]
 
 
-@weighings.register
-class SoftmaxConfig(WeighConfig):
+@normalizers.register
+class SoftmaxConfig(NormalizerConfig):
     """exp(s_j) / Σ exp(s), the paper: every key gets some weight."""
 
     kind: Literal["softmax"] = "softmax"
 
     @property
-    def function(self) -> Weigh:
+    def function(self) -> Normalizer:
         return masked_softmax
 
 
-@weighings.register
-class SparsemaxConfig(WeighConfig):
+@normalizers.register
+class SparsemaxConfig(NormalizerConfig):
     """max(0, s_j - τ): most keys get no weight at all (Martins and Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 
     @property
-    def function(self) -> Weigh:
+    def function(self) -> Normalizer:
         return sparsemax
 
 
-@weighings.register
-class EntmaxConfig(WeighConfig):
+@normalizers.register
+class EntmaxConfig(NormalizerConfig):
     """max(0, s_j / 2 - τ)²: half-way between softmax and sparsemax (Peters et al. 2019)."""
 
     kind: Literal["entmax"] = "entmax"
 
     @property
-    def function(self) -> Weigh:
+    def function(self) -> Normalizer:
         return entmax

@@ -1,6 +1,6 @@
 """Relative positions of Shaw et al. (2018): a learned vector for each distance, added to keys and to values."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,40 +17,41 @@ class ShawConfig(PositionsConfig):
 
     sees = "distances"
     on_logits = True
+    renamed: ClassVar = {"reach": "max_distance"}
     kind: Literal["shaw"] = "shaw"
-    reach: int = Field(default=16, ge=0, le=1 << 20)
+    max_distance: int = Field(default=16, ge=0, le=1 << 20)
     """Distances beyond this one count as this one (k of the paper)."""
 
     def build(self, d_model: int, num_heads: int, causal: bool) -> "ShawStack":
-        return ShawStack(d_model // num_heads, self.reach)
+        return ShawStack(d_model // num_heads, self.max_distance)
 
 
 class ShawStack(Positions):
     """Adds nothing to the embeddings; each layer gets tables of its own."""
 
-    def __init__(self, head_width: int, reach: int) -> None:
+    def __init__(self, head_width: int, max_distance: int) -> None:
         super().__init__()
-        self.head_width, self.reach = head_width, reach
+        self.head_width, self.max_distance = head_width, max_distance
 
     def for_layer(self) -> "Shaw":
-        return Shaw(self.head_width, self.reach)
+        return Shaw(self.head_width, self.max_distance)
 
 
 class Shaw(Positions):
-    """softmax_j(q_i · (k_j + a^K_c) / √d_k) weighs v_j + a^V_c, with c = clip(j - i, -reach, reach) + reach."""
+    """Σ_j softmax_j(q_i · (k_j + a^K_c) / √d_k) (v_j + a^V_c) with c = clip(j - i, -m, m) + m and m = `max_distance`."""
 
     has_value_term = True
 
-    def __init__(self, head_width: int, reach: int) -> None:
+    def __init__(self, head_width: int, max_distance: int) -> None:
         super().__init__()
-        self.reach = reach
-        self.keys = nn.Parameter(torch.empty(2 * reach + 1, head_width))
-        self.values = nn.Parameter(torch.empty(2 * reach + 1, head_width))
+        self.max_distance = max_distance
+        self.keys = nn.Parameter(torch.empty(2 * max_distance + 1, head_width))
+        self.values = nn.Parameter(torch.empty(2 * max_distance + 1, head_width))
         nn.init.xavier_uniform_(self.keys)
         nn.init.xavier_uniform_(self.values)
 
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        return shaw_scores(q, self.keys, clipped(distances(q_pos, k_pos), self.reach))
+        return shaw_scores(q, self.keys, clipped(distances(q_pos, k_pos), self.max_distance))
 
     def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        return shaw_context(weights, self.values, clipped(distances(q_pos, k_pos), self.reach))
+        return shaw_context(weights, self.values, clipped(distances(q_pos, k_pos), self.max_distance))

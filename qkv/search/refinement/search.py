@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -23,6 +23,7 @@ from qkv.search.steps import StepFunction
 class RefineConfig(SearchConfig):
     """All positions at once, in one pass or in several; for models whose decoder is not autoregressive."""
 
+    renamed: ClassVar = {"way": "path"}
     kind: Literal["refine"] = "refine"
     passes: int | None = Field(default=None, ge=1, le=10_000)
     """Passes over the canvas: each fills what is open, and all but the last open the least sure tokens again. null:
@@ -32,9 +33,9 @@ class RefineConfig(SearchConfig):
     decoders that predict a length."""
     beam: int = Field(default=1, ge=1)
     """Size of the prefix beam search of the decoder ctc; 1: the best path collapses."""
-    way: PathName | None = None
+    path: PathName | None = None
     """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
-    most probable together (lookahead), or so that the mean log p of the whole way is highest (best). null:
+    most probable together (lookahead), or so that the mean log p of the whole path is highest (best). null:
     lookahead."""
     blank_penalty: float = Field(default=0.0, ge=-100, le=100)
     """Taken from the logit of the blank of the decoder ctc; more than 0: longer outputs, for a model that says too
@@ -53,8 +54,8 @@ class RefineConfig(SearchConfig):
             raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
         if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
             raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
-        if self.way is not None and self.length is not None:
-            raise ValueError("a given length takes the best way of that length; leave out way")
+        if self.path is not None and self.length is not None:
+            raise ValueError("a given length takes the best path of that length; leave out path")
         if self.rescore is not None and self.outputs == 1:
             raise ValueError("rescore chooses among several outputs; add length_beam, or beam for ctc")
         if self.min_length or self.min_factor:
@@ -96,7 +97,7 @@ class RefineConfig(SearchConfig):
         if self.rescore is not None and rescorer is None:
             raise UsageError("search.rescore needs a Translator, which loads the model that it names")
         wanted = Wanted(
-            self.length_factor, self.length, self.length_beam, self.beam, self.way or "lookahead", self.blank_penalty
+            self.length_factor, self.length, self.length_beam, self.beam, self.path or "lookahead", self.blank_penalty
         )
         generator = generator_for(model, wanted)
         self._refuse(model, task, generator)
@@ -138,8 +139,8 @@ class RefineConfig(SearchConfig):
             raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
         if self.blank_penalty and not generator.has_blanks:
             raise UsageError(f"search.blank_penalty is for models of the kind ctc, not {model.kind}; leave it out")
-        if self.way is not None and not generator.has_paths:
-            raise UsageError(f"search.way is for models of the kind dag, not {model.kind}; leave it out")
+        if self.path is not None and not generator.has_paths:
+            raise UsageError(f"search.path is for models of the kind dag, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):
                 raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")

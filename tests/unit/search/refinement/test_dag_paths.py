@@ -69,13 +69,13 @@ def test_the_ways_of_a_model_are_those_of_its_one_pass() -> None:
     outputs = set()
     for name, walk in (("greedy", greedy_path), ("lookahead", lookahead_path), ("best", best_path)):
         path = walk(said, links)
-        (found,) = decode(model, [[7, 8, 9]], way=name)[0]
+        (found,) = decode(model, [[7, 8, 9]], path=name)[0]
         assert found.tokens == [int(tokens[vertex]) for vertex in path]
         assert found.token_scores == pytest.approx(score_of(path, said, links)[0], abs=1e-5)
         assert found.score == pytest.approx(score_of(path, said, links)[1], abs=1e-5)
         outputs.add(tuple(found.tokens))
     assert len(outputs) > 1
-    assert decode(model, [[7, 8, 9]])[0] == decode(model, [[7, 8, 9]], way="lookahead")[0]
+    assert decode(model, [[7, 8, 9]])[0] == decode(model, [[7, 8, 9]], path="lookahead")[0]
     (long,) = decode(model, [[7, 8, 9]], length=16)[0]
     assert long.tokens == tokens[1:-1].tolist()
 

@@ -215,7 +215,7 @@ REFUSED: list[tuple[str, DecodeRequest, str]] = [
     ("dag", request_of(RefineConfig(length_beam=2)), "predicts no length"),
     ("dag", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
     ("dag", request_of(RefineConfig(blank_penalty=1)), "search.blank_penalty is for models of the kind ctc, not dag"),
-    ("ctc", request_of(RefineConfig(way="greedy")), "search.way is for models of the kind dag, not ctc"),
+    ("ctc", request_of(RefineConfig(path="greedy")), "search.path is for models of the kind dag, not ctc"),
 ]
 
 
@@ -243,7 +243,7 @@ def test_models_do_not_vote_and_have_no_next_token() -> None:
     [
         {"length": 3, "length_factor": 2.0},
         {"length": 3, "length_beam": 2},
-        {"length": 3, "way": "best"},
+        {"length": 3, "path": "best"},
         {"beam": 2, "passes": 2},
         {"min_length": 1},
         {"no_repeat_ngram": 2},
