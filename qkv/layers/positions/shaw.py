@@ -38,7 +38,7 @@ class ShawStack(Positions):
 
 
 class Shaw(Positions):
-    """Σ_j softmax_j(q_i · (k_j + a^K_c) / √d_k) (v_j + a^V_c) with c = clip(j - i, -m, m) + m and m = `max_distance`."""
+    """Σ_j softmax_j(q_i · (k_j + a^K_c) / √d_k) (v_j + a^V_c) with c = clip(j - i, -m, m) + m, m = `max_distance`."""
 
     has_value_term = True
 

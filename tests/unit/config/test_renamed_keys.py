@@ -47,7 +47,7 @@ def test_both_names_are_refused_and_a_wrong_value_is_found(tmp_path: Path) -> No
     path = write(tmp_path / "config.yaml", "part:\n  old: b\n")
     with pytest.raises(ConfigError, match=r"part.new=a: part: old is the old name of new; give only one"):
         load_config(Whole, path, ["part.new=a"])
-    with pytest.raises(ConfigError, match=r"config.yaml:\d: part.new: .*a or b"):
+    with pytest.raises(ConfigError, match=r'config.yaml:1: part.new: must be "a" or "b"'):
         load_config(Whole, write(tmp_path / "config.yaml", "part:\n  old: c\n"))
 
 
