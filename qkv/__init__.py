@@ -5,11 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qkv.config import load_config
+    from qkv.evaluation.metrics.base import Metric
+    from qkv.evaluation.metrics.registry import register_metric
     from qkv.evaluation.score import score
+    from qkv.layers.attention import Attention, AttentionConfig, attentions
+    from qkv.layers.attention.context import AttentionContext
+    from qkv.layers.attention.multi_head import MultiHeadAttention
     from qkv.layers.attention.recording import AttentionRecord, capture_attention
+    from qkv.layers.feed_forward import FeedForward
+    from qkv.layers.positions import Positions, PositionsConfig, positions
+    from qkv.layers.positions.rope import Rope
+    from qkv.layers.positions.sinusoidal import Sinusoidal
     from qkv.models.saved.folder import load_model, save_model
+    from qkv.models.transformer.standalone import Decoder, Encoder, Transformer
     from qkv.recipes.pairs import recipe_for, train
+    from qkv.training.optimizers import optimizers
     from qkv.training.recipe import Recipe
+    from qkv.training.schedules import schedules
     from qkv.training.trainer import Trainer
     from qkv.translate.translation import Translation
     from qkv.translate.translator import Translator
@@ -17,31 +29,67 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Attention": "qkv.layers.attention",
+    "AttentionConfig": "qkv.layers.attention",
+    "AttentionContext": "qkv.layers.attention.context",
     "AttentionRecord": "qkv.layers.attention.recording",
+    "Decoder": "qkv.models.transformer.standalone",
+    "Encoder": "qkv.models.transformer.standalone",
+    "FeedForward": "qkv.layers.feed_forward",
+    "Metric": "qkv.evaluation.metrics.base",
+    "MultiHeadAttention": "qkv.layers.attention.multi_head",
+    "Positions": "qkv.layers.positions",
+    "PositionsConfig": "qkv.layers.positions",
     "Recipe": "qkv.training.recipe",
+    "Rope": "qkv.layers.positions.rope",
+    "Sinusoidal": "qkv.layers.positions.sinusoidal",
     "Trainer": "qkv.training.trainer",
+    "Transformer": "qkv.models.transformer.standalone",
     "Translation": "qkv.translate.translation",
     "Translator": "qkv.translate.translator",
+    "attentions": "qkv.layers.attention",
     "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
     "load_model": "qkv.models.saved.folder",
+    "optimizers": "qkv.training.optimizers",
+    "positions": "qkv.layers.positions",
     "recipe_for": "qkv.recipes.pairs",
+    "register_metric": "qkv.evaluation.metrics.registry",
     "save_model": "qkv.models.saved.folder",
+    "schedules": "qkv.training.schedules",
     "score": "qkv.evaluation.score",
     "train": "qkv.recipes.pairs",
 }
 
 __all__ = [
+    "Attention",
+    "AttentionConfig",
+    "AttentionContext",
     "AttentionRecord",
+    "Decoder",
+    "Encoder",
+    "FeedForward",
+    "Metric",
+    "MultiHeadAttention",
+    "Positions",
+    "PositionsConfig",
     "Recipe",
+    "Rope",
+    "Sinusoidal",
     "Trainer",
+    "Transformer",
     "Translation",
     "Translator",
+    "attentions",
     "capture_attention",
     "load_config",
     "load_model",
+    "optimizers",
+    "positions",
     "recipe_for",
+    "register_metric",
     "save_model",
+    "schedules",
     "score",
     "train",
 ]

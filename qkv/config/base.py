@@ -245,7 +245,13 @@ T = TypeVar("T", bound=Config)
 
 
 class Kinds(Generic[C]):
-    """The registered kinds of one component; as metadata of `Annotated` it makes a field a union by `kind`."""
+    """The registered kinds of one component; as metadata of `Annotated` it makes a field a union by `kind`.
+
+    Examples:
+        >>> from qkv import attentions
+        >>> "full" in attentions.names(), attentions["full"].__name__
+        (True, 'FullConfig')
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

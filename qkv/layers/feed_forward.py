@@ -55,7 +55,14 @@ class PositionWise(nn.Module):
 
 
 class FeedForward(PositionWise):
-    """activation(x W_1 + b_1) W_2 + b_2"""
+    """activation(x W_1 + b_1) W_2 + b_2
+
+    Examples:
+        >>> import torch
+        >>> from qkv import FeedForward
+        >>> FeedForward(d_model=64, d_ff=256, activation=torch.nn.functional.gelu)(torch.randn(2, 5, 64)).shape
+        torch.Size([2, 5, 64])
+    """
 
     def __init__(
         self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Callable[[Tensor], Tensor] = F.relu_

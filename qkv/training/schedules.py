@@ -28,6 +28,7 @@ class ScheduleConfig(Config):
 
 
 schedules = Kinds[ScheduleConfig]("schedule")
+"""Registry of the learning-rate schedules."""
 AnySchedule = Annotated[ScheduleConfig, schedules]
 
 

@@ -12,21 +12,40 @@ import typer.main
 import qkv
 from qkv.cli.app import app
 from qkv.config import dump_config, load_config
+from qkv.config.base import Kinds
 from qkv.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted([*(ROOT / "qkv" / "recipes").rglob("*.yaml"), *(ROOT / "examples").rglob("*.yaml")])
 NAMES = [
+    "Attention",
+    "AttentionConfig",
+    "AttentionContext",
     "AttentionRecord",
+    "Decoder",
+    "Encoder",
+    "FeedForward",
+    "Metric",
+    "MultiHeadAttention",
+    "Positions",
+    "PositionsConfig",
     "Recipe",
+    "Rope",
+    "Sinusoidal",
     "Trainer",
+    "Transformer",
     "Translation",
     "Translator",
+    "attentions",
     "capture_attention",
     "load_config",
     "load_model",
+    "optimizers",
+    "positions",
     "recipe_for",
+    "register_metric",
     "save_model",
+    "schedules",
     "score",
     "train",
 ]
@@ -148,7 +167,8 @@ def test_version() -> None:
 def test_public_names() -> None:
     assert sorted(qkv.__all__) == NAMES
     for name in NAMES:
-        assert getattr(qkv, name).__name__ == name
+        thing = getattr(qkv, name)
+        assert isinstance(thing, Kinds) or thing.__name__ == name
     assert set(NAMES) <= set(dir(qkv))
     with pytest.raises(AttributeError, match="no_such_name"):
         qkv.no_such_name  # noqa: B018  # reading it is the test

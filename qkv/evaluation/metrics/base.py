@@ -21,6 +21,13 @@ class Metric(ABC):
 
     Because a score comes from a sum of rows, a part of the test set, a resampled test set and two systems
     shuffled into each other are scored without looking at a text again.
+
+    Examples:
+        >>> from qkv import Metric
+        >>> from qkv.evaluation.metrics.registry import METRICS
+        >>> bleu = METRICS["bleu"]
+        >>> isinstance(bleu, Metric), bleu.higher_is_better
+        (True, True)
     """
 
     name: ClassVar[str]

@@ -20,20 +20,40 @@ from qkv.text.given import checked_texts
 METRICS = Names[Metric]("metric")
 
 
-def register(metric: Metric, aliases: Sequence[str] = ()) -> None:
-    """Make a metric known by its name, in recipes and on the command line."""
+def register_metric(metric: Metric, aliases: Sequence[str] = ()) -> None:
+    """Make a metric known by its name, in recipes, on the command line and to `score`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from qkv import Metric, register_metric, score
+        >>> class SameLength(Metric):
+        ...     name, title, about = "same_length", "Same length", "outputs as long as a right answer"
+        ...     higher_is_better = True
+        ...     def counts(self, outputs, references):
+        ...         right = [len(output) in map(len, answers) for output, answers in zip(outputs, references)]
+        ...         return np.array([[float(own), 1.0] for own in right])
+        ...     def from_total(self, total):
+        ...         return float(100 * total[0] / total[1])
+        ...     def detail(self, total):
+        ...         return f"{total[0]:.0f} of {total[1]:.0f}"
+        ...     def signature(self, references):
+        ...         return "characters"
+        >>> register_metric(SameLength())
+        >>> score(["abc", "de"], ["cba", "xyz"], metrics=["same_length"])
+        {'same_length': 50.0}
+    """
     METRICS.register(metric.name, metric, aliases)
 
 
-register(Bleu())
-register(Chrf())
-register(Ter())
-register(TokenizedBleu())
-register(WordErrors())
-register(CharacterErrors())
-register(ExactMatch(), aliases=["accuracy", "word_accuracy"])
-register(PronunciationErrors())
-register(PhonemeErrors())
+register_metric(Bleu())
+register_metric(Chrf())
+register_metric(Ter())
+register_metric(TokenizedBleu())
+register_metric(WordErrors())
+register_metric(CharacterErrors())
+register_metric(ExactMatch(), aliases=["accuracy", "word_accuracy"])
+register_metric(PronunciationErrors())
+register_metric(PhonemeErrors())
 
 REDEFINED = frozenset({WordErrors.name})
 """Names that meant another score in earlier versions: what was measured then cannot be compared with them."""

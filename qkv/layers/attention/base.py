@@ -68,7 +68,13 @@ class ForInference(Protocol):
 
 
 class AttentionConfig(Config):
-    """Who attends to whom, and how strongly."""
+    """Who attends to whom, and how strongly: base class of the attention kinds.
+
+    Examples:
+        >>> from qkv import attentions
+        >>> attentions["full"](kv_heads=2).build(d_model=64, num_heads=4, dropout=0.0, positions=None, depth=0).kv_heads
+        2
+    """
 
     hint: ClassVar[str] = "use full there"
     """What to do where it may not stand."""
@@ -101,6 +107,7 @@ class AttentionConfig(Config):
 
 
 attentions = Kinds[AttentionConfig]("attention")
+"""Registry of the attention kinds: `@attentions.register` above a config makes its `kind` known."""
 
 
 class Attention(nn.Module):
@@ -108,6 +115,15 @@ class Attention(nn.Module):
 
     With `kv_heads` < `num_heads`, several query heads read the same keys and values (Ainslie et al. 2023).
     `positions` may turn queries and keys and add to the logits; cross-attention has none.
+
+    Examples:
+        >>> import torch
+        >>> from qkv import Attention, AttentionContext
+        >>> class MeanAttention(Attention):
+        ...     def attend(self, q, k, v, context, dropout=0.0):
+        ...         return v.mean(dim=2, keepdim=True).expand_as(q)
+        >>> MeanAttention(d_model=64, num_heads=4)(torch.randn(2, 5, 64)).shape
+        torch.Size([2, 5, 64])
     """
 
     def __init__(
@@ -142,8 +158,12 @@ class Attention(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v]."""
+    def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
+        """Self-attention: queries, keys and values come from `x`, by one product with [W_q; W_k; W_v].
+
+        Without a context, every position may attend to every other.
+        """
+        context = context or AttentionContext.of(x)
         return self._read(*self.heads(x, context), context)
 
     def heads(self, x: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
+from qkv.functional import masks
 from qkv.functional.masks import Predicate, build_mask
 
 
@@ -13,6 +15,14 @@ class AttentionContext:
     """Positions and masks of one attention, built once for a stack and shared by its layers.
 
     Positions are absolute, so a parallel pass, one step with a cache and a window need no special case.
+
+    Examples:
+        >>> import torch
+        >>> from qkv import AttentionContext
+        >>> AttentionContext.of(torch.randn(1, 3, 64), causal=True).mask[0, 0].int()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [1, 1, 1]], dtype=torch.int32)
     """
 
     q_pos: Tensor
@@ -26,6 +36,12 @@ class AttentionContext:
     """[B, K] token ids of the keys. Only attention with global tokens reads them."""
     drawn: Tensor | None = None
     """[B, T] random positions of training (self-attention). Masks do not use them."""
+
+    @classmethod
+    def of(cls, x: Tensor, causal: bool = False, keep: Tensor | None = None) -> "AttentionContext":
+        """Self-attention over a whole sequence [B, T, D]: `causal`, or to every position that `keep` [B, T] allows."""
+        pos = torch.arange(x.shape[1], device=x.device)
+        return cls(pos, pos, masks.causal if causal else None, keep)
 
     @property
     def q_position_ids(self) -> Tensor:

@@ -116,8 +116,8 @@ class LongformerAttention(TruncatedAttention):
         ids = [id_of(token) for token in self.global_tokens]
         self.global_ids = torch.tensor(ids, dtype=torch.long, device=self.global_ids.device)
 
-    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        return self.run(x, context, self.dropout if self.training else 0.0)
+    def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
+        return self.run(x, context or AttentionContext.of(x), self.dropout if self.training else 0.0)
 
     def run(self, x: Tensor, context: AttentionContext, dropout: float) -> Tensor:
         """Self-attention of one sequence a row [B, n, D]."""

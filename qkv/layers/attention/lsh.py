@@ -104,9 +104,9 @@ class LshAttention(Attention):
         self.seed = seed
         self._fixed = torch.empty(2, 0, num_heads, self.head_width, 0)
 
-    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
         """Self-attention, of everything or causal."""
-        return self.attend_to_all(x, context, self.training)
+        return self.attend_to_all(x, context or AttentionContext.of(x), self.training)
 
     def attend_to_all(self, x: Tensor, context: AttentionContext, training: bool) -> Tensor:
         if context.predicate not in (None, causal):

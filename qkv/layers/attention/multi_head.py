@@ -48,6 +48,16 @@ class MultiHeadAttention(Attention):
     """Concat(head_1, ..., head_H) W_o with head_h = softmax(Q W_q^h (K W_k^h)^T / sqrt(E)) V W_v^h.
 
     Another `score` may stand for the scaled product, another function `normalize` for the softmax.
+
+    Examples:
+        >>> import torch
+        >>> from qkv import AttentionContext, MultiHeadAttention, Rope
+        >>> attention = MultiHeadAttention(d_model=64, num_heads=4, positions=Rope(head_width=16))
+        >>> x = torch.randn(2, 5, 64)
+        >>> attention(x).shape
+        torch.Size([2, 5, 64])
+        >>> attention(x, AttentionContext.of(x, causal=True)).shape
+        torch.Size([2, 5, 64])
     """
 
     def __init__(

@@ -8,7 +8,17 @@ from qkv.config.base import Config, Kinds
 
 
 class Positions(nn.Module):
-    """Identity at every place. Positions are absolute: `pos` is [T] or [B, T]."""
+    """Identity at every place. Positions are absolute: `pos` is [T] or [B, T].
+
+    Examples:
+        >>> import torch
+        >>> from qkv import Positions
+        >>> class Ramp(Positions):
+        ...     def embed(self, x, pos):
+        ...         return x + pos[:, None] / 100
+        >>> Ramp().embed(torch.zeros(1, 3, 2), torch.arange(3))[0, :, 0]
+        tensor([0.0000, 0.0100, 0.0200])
+    """
 
     max_length: int | None = None
     """How many positions there are; None: no limit."""
@@ -37,7 +47,13 @@ class Positions(nn.Module):
 
 
 class PositionsConfig(Config):
-    """Where a token stands, told to the model."""
+    """Where a token stands, told to the model: base class of the position kinds.
+
+    Examples:
+        >>> from qkv import positions
+        >>> type(positions["rope"]().build(d_model=64, num_heads=4, causal=True)).__name__
+        'Rope'
+    """
 
     sees: ClassVar[Literal["places", "distances", "nothing"]] = "places"
     """What of the positions reaches the model: with `distances`, 5 and 7 are as 1005 and 1007."""
@@ -59,3 +75,4 @@ class PositionsConfig(Config):
 
 
 positions = Kinds[PositionsConfig]("positions")
+"""Registry of the position kinds."""

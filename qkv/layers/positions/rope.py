@@ -33,7 +33,15 @@ class RopeConfig(PositionsConfig):
 
 
 class Rope(Positions):
-    """(R_i q_i) · (R_j k_j) = q_i · R_(j - i) k_j. Values are not turned; cached keys are turned already."""
+    """(R_i q_i) · (R_j k_j) = q_i · R_(j - i) k_j. Values are not turned; cached keys are turned already.
+
+    Examples:
+        >>> import torch
+        >>> from qkv import Rope
+        >>> q = torch.randn(2, 4, 5, 16)  # [B, H, T, E]
+        >>> Rope(head_width=16).rotate(q, torch.arange(5)).shape
+        torch.Size([2, 4, 5, 16])
+    """
 
     def __init__(self, head_width: int, base: float = 10000.0) -> None:
         super().__init__()

@@ -21,7 +21,14 @@ class SinusoidalConfig(PositionsConfig):
 
 
 class Sinusoidal(Positions):
-    """x + PE(pos). The waves that were needed so far are kept in a table."""
+    """x + PE(pos). The waves that were needed so far are kept in a table.
+
+    Examples:
+        >>> import torch
+        >>> from qkv import Sinusoidal
+        >>> Sinusoidal(d_model=8).embed(torch.zeros(1, 2, 8), torch.arange(2))[0, 0]
+        tensor([0., 1., 0., 1., 0., 1., 0., 1.])
+    """
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

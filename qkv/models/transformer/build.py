@@ -29,12 +29,12 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
         config.positions.build(config.d_model, config.num_heads, causal)
         for causal in (False, config.decoder.autoregressive)
     )
-    wiring = _build_wiring(config)
+    wiring = build_wiring(config)
     parts = Parts(
         Embedder(src_tokens, src_positions, config.dropout, config.position_offsets.build()),
         Embedder(tgt_tokens, tgt_positions, config.dropout, config.position_offsets.build()),
-        _build_encoder(config, src_positions, wiring),
-        _build_decoder(config, tgt_positions, wiring),
+        build_encoder(config, src_positions, wiring),
+        build_decoder(config, tgt_positions, wiring),
         LinearHead(out_tokens.weight),
     )
     model = config.decoder.build(parts)
@@ -44,7 +44,7 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
     return model
 
 
-def _build_encoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Encoder:
+def build_encoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Encoder:
     def layer(depth: int) -> EncoderLayer:
         attention = _attention(config, config.encoder_attention, positions, depth)
         made = EncoderLayer(attention, _feed_forward(config), _residuals(config, 2, place))
@@ -58,7 +58,7 @@ def _build_encoder(config: TransformerConfig, positions: Positions, wiring: Wiri
     return Encoder(layers, config.encoder_layers, final, walk, wiring)
 
 
-def _build_decoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Decoder:
+def build_decoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Decoder:
     def layer(depth: int) -> DecoderLayer:
         cross = _attention(config, config.cross_attention, None, depth)
         attention = _attention(config, config.decoder_attention, positions, depth)
@@ -73,7 +73,7 @@ def _build_decoder(config: TransformerConfig, positions: Positions, wiring: Wiri
     return Decoder(layers, config.decoder_layers, final, walk, wiring)
 
 
-def _build_wiring(config: TransformerConfig) -> Wiring:
+def build_wiring(config: TransformerConfig) -> Wiring:
     def norm() -> nn.Module:
         return config.residual.build_final(config.d_model)
 

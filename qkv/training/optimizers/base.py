@@ -47,6 +47,7 @@ class OptimizerConfig(Config):
 
 
 optimizers = Kinds[OptimizerConfig]("optimizer")
+"""Registry of the optimisers."""
 AnyOptimizer = Annotated[OptimizerConfig, optimizers]
 
 

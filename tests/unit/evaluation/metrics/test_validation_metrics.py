@@ -5,7 +5,7 @@ import pytest
 from qkv.config import validate
 from qkv.core.errors import UsageError
 from qkv.evaluation.metrics.error_rates import ExactMatch
-from qkv.evaluation.metrics.registry import METRICS, register
+from qkv.evaluation.metrics.registry import METRICS, register_metric
 from qkv.training.recipe import ValidationConfig
 from qkv.training.validation import higher_is_better, is_better
 
@@ -39,11 +39,11 @@ def test_a_metric_of_ones_own_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> 
         name = "mine"
 
     monkeypatch.setattr(METRICS, "_things", METRICS._things | {})
-    register(Mine())
+    register_metric(Mine())
     assert ValidationConfig.model_validate({"metrics": ["mine"], "best": "mine"}).best == "mine"
     assert "mine" in ValidationConfig.model_json_schema()["properties"]["metrics"]["items"]["enum"]
     with pytest.raises(ValueError, match="the name 'mine' is registered twice"):
-        register(Mine())
+        register_metric(Mine())
 
 
 def test_a_metric_by_the_rules_of_a_language_needs_one() -> None:
