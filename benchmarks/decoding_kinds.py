@@ -35,6 +35,7 @@ from qkv.models.saved.locate import locate_model
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.ctc import CtcReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.search.speculative.drafting import DraftLike
 from qkv.translate.translation import Translation
@@ -45,7 +46,7 @@ BASELINE = "greedy"
 GREEDY = GreedyConfig()
 ENGINES = ("torch", "onnxruntime", "int8")
 CHOICES = {
-    "ctc": RefineConfig(beam=10),
+    "ctc": RefineConfig(reader=CtcReaderConfig(beam=10)),
     "nat": RefineConfig(length_beam=5),
     "mask_predict": RefineConfig(length_beam=5),
 }
@@ -117,8 +118,8 @@ def systems_of(
 def _one_model(name: str, folder: Path, scratch: Path, how: OnePass) -> Iterator[System]:
     config = load_config(SavedConfig, locate_model(folder) / CONFIG)
     kind = config.model.decoder.kind
-    penalty = {"blank_penalty": how.blank_penalty if kind == "ctc" else 0.0}
-    once = RefineConfig(passes=1, **penalty)
+    reader = CtcReaderConfig(blank_penalty=how.blank_penalty) if kind == "ctc" else None
+    once = RefineConfig(passes=1, reader=reader)
     if "torch" in how.engines:
         yield System(f"{name}, torch", name, folder, "torch", once)
         if kind == "mask_predict":

@@ -3,8 +3,8 @@
 It does what gives the same outputs as our own decoding, and refuses the rest.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,11 @@ from qkv.core.files import verify_folder
 from qkv.engines.base import DecodeRequest
 from qkv.export.int8 import sums_are_exact
 from qkv.export.onnx import FORMAT, GRAPH, WHAT
+from qkv.export.onnx_canvas import onnx_canvases
 from qkv.kernels.threads import cores
 from qkv.search.base import Limits, SearchConfig
 from qkv.search.hypothesis import Hypothesis, not_a_number
-from qkv.search.refinement.ctc import collapsed
-from qkv.search.refinement.long_canvas import until_end
-from qkv.search.refinement.nat import MaskPredictGenerator, whole
+from qkv.search.refinement.base import ReaderConfig, reader_of
 from qkv.search.refinement.search import RefineConfig
 from qkv.text.special import SPECIAL
 
@@ -28,38 +27,22 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What must be known of a kind of decoder besides its graph."""
-
-    read: Callable[[list[int], list[float], Limits, int], Hypothesis]
-    """Tokens of a canvas, their log p, limits and the last id of the output -> what the canvas says."""
-    passes: int = 1
-    """If nobody says how many."""
-
-
-KINDS = {
-    "canvas": Kind(lambda tokens, scores, limits, last: until_end(tokens, scores, limits)),
-    "ctc": Kind(lambda tokens, scores, limits, last: collapsed(tokens, scores, last, limits)),
-    "mask_predict": Kind(
-        lambda tokens, scores, limits, last: whole(tokens, scores, limits), MaskPredictGenerator.passes
-    ),
-    "nat": Kind(lambda tokens, scores, limits, last: whole(tokens, scores, limits)),
-}
-
-
 def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
     """What of a search one pass over one canvas cannot do."""
     if not isinstance(search, RefineConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
+    if problem := search.reader_problem(kind):
+        return [problem]
+    reader = search.reader_for(kind)
     reasons = {
-        "it takes one pass: search.passes=1": (search.passes or (KINDS[kind].passes if kind in KINDS else 1)) > 1,
+        "it takes one pass: search.passes=1": (search.passes or reader.passes) > 1,
         "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
         "it tries one length: search.length_beam=1": search.length_beam > 1,
-        "it has no beam: search.beam=1": search.beam > 1,
-        f"a model of the kind {kind} has no search.blank_penalty": search.blank_penalty != 0.0 and kind != "ctc",
         "no other model chooses: leave out search.rescore": search.rescore is not None,
     }
+    inputs = onnx_canvases[kind].inputs if kind in onnx_canvases else ()
+    for name, field in type(reader).model_fields.items():
+        reasons[f"it takes no search.{name}"] = name not in inputs and getattr(reader, name) != field.default
     return [reason for reason, holds in reasons.items() if holds]
 
 
@@ -91,6 +74,9 @@ class OnnxEngine:
         self.src_limit: int | None = int(about["src_limit"])
         self.tgt_limit = int(about["tgt_limit"])
         self._last_id = int(about["last_id"])
+        inputs = {each.name for each in self._session.get_inputs()}
+        self._settings = inputs & reader_of(self.kind).model_fields.keys()
+        """Settings of the reader that are inputs of the graph."""
 
     @classmethod
     def from_folder(cls, folder: Path, threads: int | None = None) -> "OnnxEngine":
@@ -105,19 +91,19 @@ class OnnxEngine:
             return []
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
         assert isinstance(request.search, RefineConfig)
-        found_tokens, found_scores, lengths = self._run(sources, limits, request.search.blank_penalty)
+        reader = request.search.reader_for(self.kind)
+        found_tokens, found_scores, lengths = self._run(sources, limits, reader)
         request.after_step()
-        read = KINDS[self.kind].read
         found = []
         for tokens, scores, length, own in zip(found_tokens, found_scores, lengths, limits, strict=True):
             said = scores[:length].tolist()
             if any(score != score for score in said):
                 raise not_a_number()
-            found.append([replace(read(tokens[:length].tolist(), said, own, self._last_id), passes=1)])
+            found.append([replace(reader.read_tokens(tokens[:length].tolist(), said, own, self._last_id), passes=1)])
         return found
 
     def _run(
-        self, sources: Sequence[list[int]], limits: Sequence[Limits], blank_penalty: float
+        self, sources: Sequence[list[int]], limits: Sequence[Limits], reader: ReaderConfig
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         lengths = [len(ids) for ids in sources]
         src = np.full((len(sources), max(lengths)), SPECIAL.pad, dtype=np.int64)
@@ -128,8 +114,8 @@ class OnnxEngine:
             "src_lengths": np.array(lengths, dtype=np.int64),
             "limits": np.array([own.max_length for own in limits], dtype=np.int64),
         }
-        if self.kind == "ctc":
-            given["blank_penalty"] = np.array(blank_penalty, dtype=np.float32)
+        for name in self._settings:
+            given[name] = np.array(getattr(reader, name), dtype=np.float32)
         try:
             tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
         except Exception as error:

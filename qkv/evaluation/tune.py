@@ -14,6 +14,7 @@ from qkv.evaluation.metrics.base import Metric
 from qkv.models.decoders.base import DecoderConfig
 from qkv.search.base import SearchConfig
 from qkv.search.default import search_problem
+from qkv.search.refinement.base import reader_of
 from qkv.translate.output import plain
 from qkv.translate.settings import translation_config
 from qkv.translate.translator import Translator
@@ -21,17 +22,12 @@ from qkv.translate.translator import Translator
 Settings = dict[str, str]
 """Keys such as search.size, and values as they are written on the command line."""
 
-ALPHA, BLANK = "search.length_penalty.alpha", "search.blank_penalty"
-GRIDS: Mapping[str, list[dict[str, str]]] = {
+BEAM_GRID: Sequence[Mapping[str, str]] = (
     # A beam of one has nothing to choose from, so that a length penalty has no effect.
-    "autoregressive": [{"search.size": "1,"}, {"search.size": "3,5,8", ALPHA: "0,0.5,1,1.5"}],
-    "ctc": [{"search.beam": "1,8", BLANK: "-1,-0.5,0,0.5,1,2"}],
-    "nat": [{"search.length_beam": "1,3,5,9"}],
-    "mask_predict": [{"search.passes": "1,4,10", "search.length_beam": "1,3,5"}],
-    "canvas": [{"search.length_factor": "0.9,1,1.1"}],
-    "dag": [{"search.path": "greedy,lookahead,best"}],
-}
-"""What is tried for each kind of decoder if nothing is said; the quickest first."""
+    {"search.size": "1,"},
+    {"search.size": "3,5,8", "search.length_penalty.alpha": "0,0.5,1,1.5"},
+)
+"""What is tried for an autoregressive model if nothing is said; the quickest first. Others: see their readers."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +111,14 @@ def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[Settings, lis
             varied[key] = values
         else:
             raise UsageError(f"{argument}: only keys of search are tuned; give one value, or leave it out")
-    usual = GRIDS.get(decoder.kind, []) if fixed["search.kind"] == kind else []
+    usual = _default_grid(decoder) if fixed["search.kind"] == kind else ()
     parts = [varied] if varied else [_without(part, fixed) for part in usual]
     points = [dict(zip(part, point, strict=True)) for part in parts for point in product(*map(_values, part.values()))]
     return fixed, _distinct(points) or [{}]
+
+
+def _default_grid(decoder: DecoderConfig) -> Sequence[Mapping[str, str]]:
+    return BEAM_GRID if decoder.autoregressive else reader_of(decoder.kind).grid
 
 
 def _values(text: str) -> list[str]:

@@ -6,13 +6,13 @@ What is read off a canvas (paths that collapse, everything behind END) is not in
 import math
 from pathlib import Path
 
-import numpy as np
 import torch
 
+import qkv.export.onnx_kinds  # noqa: F401  # registers them
 from qkv.config import dump_config
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
-from qkv.export.onnx_canvas import LENGTHS, Read, canvas_lengths, opened, scaled_embedding
+from qkv.export.onnx_canvas import OnnxCanvas, Read, onnx_canvases, opened, scaled_embedding
 from qkv.export.onnx_graph import Graph, Value, as_array
 from qkv.export.onnx_layers import Layers
 from qkv.export.output_bias import NEVER, output_bias
@@ -22,8 +22,6 @@ from qkv.layers.feed_forward import GeluConfig, ReluConfig, SwigluConfig
 from qkv.layers.positions.learned import Learned, LearnedConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
-from qkv.models.decoders.canvas import CanvasModel
-from qkv.models.decoders.ctc import CtcModel
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.transformer.model import Embedder
@@ -49,7 +47,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
     reasons = unknown_parts(config.model, ALLOWED, "ONNX", (*SHARING, "decoder"))
     if config.model.decoder.autoregressive:
         reasons.insert(0, "an autoregressive model is a loop, not one graph; export it to ctranslate2")
-    elif config.model.decoder.kind not in {model.kind for model in LENGTHS}:
+    elif config.model.decoder.kind not in onnx_canvases:
         reasons.append(f"ONNX has no form of model.decoder.kind {config.model.decoder.kind}")
     return reasons
 
@@ -84,11 +82,12 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     width = graph.op("Squeeze", graph.op("Shape", "src", start=1, end=2))
     memory = layers.encoder(model.encoder, _placed(graph, model.src_embedder, embedded, width), src_real)
     read = Read("src", "src_lengths", memory, "limits")
-    lengths = canvas_lengths(graph, model, read)
+    form = onnx_canvases[model.kind]
+    lengths = form.lengths(graph, model, read)
     width = graph.op("ReduceMax", lengths, keepdims=0)
     canvas = _placed(graph, model.tgt_embedder, opened(graph, model, read, lengths, width), width)
     decoded = layers.decoder(model.decoder, canvas, graph.cast(lengths, "INT32"), memory, src_real)
-    tokens, log_probs = _best(graph, decoded, model)
+    tokens, log_probs = _best(graph, decoded, model, form)
     for value, name in ((tokens, "tokens"), (log_probs, "log_probs"), (lengths, "lengths")):
         graph.rename(value, name)
     about = {
@@ -99,8 +98,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
         "tgt_limit": str(_rows(saved.config)),
     }
     inputs = {"src": ("INT64", "B S"), "src_lengths": ("INT64", "B"), "limits": ("INT64", "B")}
-    if isinstance(model, CtcModel):
-        inputs["blank_penalty"] = ("FLOAT", "")
+    inputs |= dict.fromkeys(form.inputs, ("FLOAT", ""))
     return graph.serialized(
         inputs,
         {"tokens": ("INT64", "B T"), "log_probs": ("FLOAT", "B T"), "lengths": ("INT64", "B")},
@@ -129,7 +127,7 @@ def _placed(graph: Graph, embedder: Embedder, x: Value, width: Value) -> Value:
     return graph.op("Add", x, graph.op("Slice", table, graph.ints(0), graph.op("Reshape", width, graph.ints(1))))
 
 
-def _best(graph: Graph, decoded: Value, model: ParallelModel) -> tuple[Value, Value]:
+def _best(graph: Graph, decoded: Value, model: ParallelModel, form: OnnxCanvas) -> tuple[Value, Value]:
     """The most probable token of each position, of equals the first one, and its log p.
 
     ONNX Runtime looks for the place of a maximum one number after the other, but for maxima many at a time: so the best
@@ -141,13 +139,9 @@ def _best(graph: Graph, decoded: Value, model: ParallelModel) -> tuple[Value, Va
     filled = weight.new_zeros(blocks * block, weight.shape[1])
     filled[: len(weight)] = weight
     bias = output_bias(len(weight), len(filled))
-    if not isinstance(model, CanvasModel):
+    if not form.says_end:
         bias[SPECIAL.eos] = NEVER
-    shift = graph.constant(as_array(bias))
-    if isinstance(model, CtcModel):
-        is_blank = graph.constant((np.arange(len(filled)) == model.blank).astype(np.float32))
-        shift = graph.op("Sub", shift, graph.op("Mul", is_blank, "blank_penalty"))
-    logits = graph.product(decoded, filled, shift, "head")
+    logits = graph.product(decoded, filled, form.shift(graph, model, bias), "head")
     # [N, V], and [N, blocks, block]: each node has its cost, and few axes make it smaller.
     grouped = graph.op("Reshape", logits, graph.ints(-1, blocks, block))
     bests = graph.op("ReduceMax", grouped, graph.ints(2), keepdims=0)

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from qkv.config import Names
 from qkv.export.onnx_graph import Graph, Value, as_array
 from qkv.functional.glancing import repetition, uniform_copy
-from qkv.models.decoders.canvas import CanvasModel
-from qkv.models.decoders.ctc import CtcModel
-from qkv.models.decoders.mask_predict import MaskPredictModel
-from qkv.models.decoders.nat import NatModel
-from qkv.models.parallel.base import CopiedSource, CopyIndices, LearnedQuery, ParallelModel, StretchedModel
-from qkv.models.parallel.length_predictor import SMALLEST
+from qkv.models.parallel.base import CopiedSource, CopyIndices, LearnedQuery, ParallelModel
 from qkv.models.transformer.model import Embedder
 from qkv.text.special import SPECIAL
 
@@ -32,45 +29,25 @@ class Read:
     """[B], the most tokens of each output."""
 
 
-def canvas_lengths(graph: Graph, model: ParallelModel, read: Read) -> Value:
-    """[B]: as many positions as our own decoding would take."""
-    return LENGTHS[type(model)](graph, model, read)
+class OnnxCanvas:
+    """How the canvas of one kind of decoder is written into a graph; one file registers each kind."""
+
+    says_end = False
+    """Whether END may come out."""
+    inputs: tuple[str, ...] = ()
+    """Settings of the kind's reader that are inputs of the graph, numbers all of them."""
+
+    def lengths(self, graph: Graph, model: Any, read: Read) -> Value:
+        """[B]: as many positions as our own decoding would take."""
+        raise NotImplementedError
+
+    def shift(self, graph: Graph, model: Any, bias: Tensor) -> Value:
+        """What is added to the logits [V]: `bias` and whatever the inputs ask for."""
+        return graph.constant(as_array(bias))
 
 
-def _stretched(graph: Graph, model: StretchedModel, read: Read) -> Value:
-    longer = graph.op("Max", _times(graph, read.lengths, model.factor), graph.ints(1 - model.extra))
-    return graph.op("Add", longer, graph.ints(model.extra))
-
-
-def _times(graph: Graph, lengths: Value, factor: float) -> Value:
-    """⌈factor lengths⌉ in double precision, as `StretchedModel` computes it."""
-    product = graph.op("Mul", graph.cast(lengths, "DOUBLE"), graph.constant(np.array([factor], dtype=np.float64)))
-    return graph.cast(graph.op("Ceil", product), "INT64")
-
-
-def _predicted(graph: Graph, model: NatModel, read: Read) -> Value:
-    """|X| - 1 + the most probable difference, between 1 and the limit."""
-    width = graph.op("Squeeze", graph.op("Shape", read.src, start=1, end=2))
-    inside = graph.op("Less", graph.range(width), graph.op("Unsqueeze", read.lengths, graph.ints(1)))
-    real = graph.op("Unsqueeze", graph.cast(inside, "FLOAT"), graph.ints(2))
-    total = graph.op("ReduceSum", graph.op("Mul", read.memory, real), graph.ints(1), keepdims=0)
-    count = graph.op("Unsqueeze", graph.cast(read.lengths, "FLOAT"), graph.ints(1))
-    output = model.length_predictor.output
-    # Always in float32: one wrong length spoils a whole sentence, and the matrix is small.
-    logits = graph.op(
-        "Gemm", graph.op("Div", total, count), graph.weight(output.weight), graph.weight(output.bias), transB=1
-    )
-    best = graph.op("ArgMax", logits, axis=1, keepdims=0)
-    length = graph.op("Add", graph.op("Add", read.lengths, best), graph.ints(SMALLEST - 1))
-    return graph.op("Max", graph.op("Min", length, read.limits), graph.ints(1))
-
-
-LENGTHS: dict[type[ParallelModel], Callable[[Graph, Any, Read], Value]] = {
-    CanvasModel: _stretched,
-    CtcModel: _stretched,
-    MaskPredictModel: _predicted,
-    NatModel: _predicted,
-}
+onnx_canvases = Names[OnnxCanvas]("ONNX canvas")
+"""By kind of decoder."""
 
 
 def opened(graph: Graph, model: ParallelModel, read: Read, lengths: Value, width: Value) -> Value:

@@ -15,7 +15,7 @@ from qkv.models.parallel.base import ParallelModel, StretchedModel
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
 from qkv.models.size import count_parameters
 from qkv.objectives.parts import objectives
-from qkv.search.refinement.generators import GENERATORS
+from qkv.search.refinement.base import readers
 from qkv.text import SPECIAL
 from tests.support.parallel import PARALLEL, decode, objective_of, parallel_model
 from tests.support.small import batch_of, random_ids, small_config, small_text
@@ -155,10 +155,8 @@ def room(model: Any, source: list[int]) -> float:
     return int(model.canvas_lengths(length)) if isinstance(model, StretchedModel) else math.inf
 
 
-def test_every_kind_has_an_objective_and_a_generator() -> None:
-    assert set(PARALLEL) == set(objectives)
-    assert {type(parallel_model(kind)) for kind in PARALLEL} == set(GENERATORS)
-    assert {model.kind for model in GENERATORS} == set(PARALLEL)
+def test_every_kind_has_an_objective_and_a_reader() -> None:
+    assert set(PARALLEL) == set(objectives) == set(readers.names())
 
 
 @pytest.mark.parametrize("kind", decoders.names())

@@ -35,9 +35,14 @@ def objective_of(decoder: str | dict[str, Any], **config: Any) -> Objective:
     return build_objective(ObjectiveConfig(**config), kind, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
+def refining(**search: Any) -> RefineConfig:
+    """A config with keys of any reader."""
+    return RefineConfig.model_validate(search)
+
+
 def decode(model: Transformer, sources: Sequence[list[int]], nbest: int = 1, **search: Any) -> list[list[Hypothesis]]:
     """Sources without END."""
-    request = DecodeRequest(RefineConfig(**search), nbest, [Constraints()] * len(sources))
+    request = DecodeRequest(refining(**search), nbest, [Constraints()] * len(sources))
     return TorchEngine([model]).decode([[*ids, SPECIAL.eos] for ids in sources], request)
 
 

@@ -1,1 +1,5 @@
-"""How a non-autoregressive model writes: canvases, passes over them, and how each kind is read."""
+"""How a non-autoregressive model writes: canvases, passes over them, and a reader for each kind of decoder."""
+
+from qkv.search.refinement import ctc, dag, long_canvas, nat
+
+__all__ = ["ctc", "dag", "long_canvas", "nat"]

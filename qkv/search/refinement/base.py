@@ -1,11 +1,16 @@
-"""What differs between the non-autoregressive models: how long a canvas is, and how an output is read off it."""
+"""What differs between the non-autoregressive models: how long a canvas is, and how an output is read off it.
 
-from collections.abc import Sequence
+The file of a decoder kind registers its reader here, under the name of the kind; what can be set for it stands in the
+reader's config.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar
 
 from torch import Tensor
 
+from qkv.config.base import Config, Kinds
 from qkv.core.errors import UsageError
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
@@ -13,25 +18,17 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
-PathName = Literal["greedy", "lookahead", "best"]
-
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many tokens an output shall have, and how many outputs are looked at."""
+    """How many tokens an output shall have."""
 
-    factor: float
+    factor: float = 1.0
     """Times what the model would write by itself."""
-    length: int | None
+    length: int | None = None
     """Exactly so many."""
     length_beam: int = 1
     """Lengths that are tried."""
-    beam: int = 1
-    """Prefixes that are kept."""
-    path: PathName = "lookahead"
-    """How a path through a graph is found."""
-    blank_penalty: float = 0.0
-    """Taken from the logit of the blank at every position."""
 
     @property
     def plain(self) -> bool:
@@ -52,11 +49,9 @@ class Wanted:
         return max(1, min(round(self.factor * natural), limits.max_length))
 
 
-class Generator:
-    """How one kind of model is decoded; one object for one call."""
+class Reader:
+    """Reads outputs off the canvases of one model; one object for one call."""
 
-    passes = 1
-    """How many passes it takes if nobody says."""
     never: tuple[int, ...] = (*NEVER_OUTPUT, SPECIAL.eos)
     """Tokens that do not come out."""
     top = 1
@@ -66,15 +61,6 @@ class Generator:
     penalty = 0.0
     """Taken from the logit of that token."""
 
-    tries_lengths = False
-    """Whether a beam of lengths means something to it."""
-    keeps_prefixes = False
-    """Whether a beam of prefixes means something to it."""
-    has_paths = False
-    """Whether its canvas is a graph with paths through it."""
-    has_blanks = False
-    """Whether a position may say nothing."""
-
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""
         raise NotImplementedError
@@ -82,6 +68,47 @@ class Generator:
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         """What one canvas says, best first."""
         raise NotImplementedError
+
+
+class ReaderConfig(Config):
+    """What can be set for the outputs of one kind of decoder."""
+
+    kind: str
+    passes: ClassVar[int] = 1
+    """How many passes it takes if nobody says."""
+    tries_lengths: ClassVar[bool] = False
+    """Whether its decoder predicts a length, so that several of them can be tried."""
+    grid: ClassVar[Sequence[Mapping[str, str]]] = ()
+    """Settings of the search that `qkv tune` tries for such a model, the quickest first."""
+
+    @property
+    def outputs(self) -> int:
+        """The most that one canvas can give."""
+        return 1
+
+    def problem(self, wanted: Wanted, passes: int) -> str | None:
+        """What of the search does not go with these settings, if anything."""
+        return None
+
+    def build(self, model: Any, wanted: Wanted) -> Reader:
+        """For a model of this kind."""
+        raise NotImplementedError
+
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+        """What a canvas says by its most probable tokens alone: for engines that have no more. `last_id` is the last
+        id of the model's output.
+        """
+        raise NotImplementedError
+
+
+readers = Kinds[ReaderConfig]("reader")
+
+
+def reader_of(kind: str) -> type[ReaderConfig]:
+    """The reader of a kind of decoder; raises UsageError if none is registered."""
+    if kind not in readers.names():
+        raise UsageError(f"the decoder {kind} has no reader; register one in the module that registers it")
+    return readers[kind]
 
 
 def cut(tokens: list[int], scores: list[float], score: float, limits: Limits) -> Hypothesis:

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from pydantic import Field
 from torch import Tensor
 
 from qkv.models.decoders.ctc import CtcModel
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, Wanted, cut
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
 
 Steps = Sequence[Mapping[int, float]]
@@ -111,18 +113,44 @@ FAINT = math.log(1e-3)
 """A beam does not look at a third token that is less probable than this: nearly all positions of a canvas are sure."""
 
 
-class CtcGenerator(Generator):
+@readers.register
+class CtcReaderConfig(ReaderConfig):
+    """For the decoder ctc: the best path collapses, or a prefix beam search adds up all paths to an output."""
+
+    kind: Literal["ctc"] = "ctc"
+    beam: int = Field(default=1, ge=1)
+    """Size of the prefix beam search; 1: the best path collapses."""
+    blank_penalty: float = Field(default=0.0, ge=-100, le=100)
+    """Taken from the logit of the blank; more than 0: longer outputs, for a model that says too little."""
+
+    grid = ({"search.beam": "1,8", "search.blank_penalty": "-1,-0.5,0,0.5,1,2"},)
+
+    @property
+    def outputs(self) -> int:
+        return self.beam
+
+    def problem(self, wanted: Wanted, passes: int) -> str | None:
+        if self.beam > 1 and (not wanted.plain or passes > 1):
+            return "the beam of ctc goes with one pass and its own length; leave out the other settings"
+        return None
+
+    def build(self, model: CtcModel, wanted: Wanted) -> "CtcReader":
+        return CtcReader(model, wanted, self.beam, self.blank_penalty)
+
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+        return collapsed(tokens, scores, last_id, limits)
+
+
+class CtcReader(Reader):
     """The score is log p of the best path; with a beam, of all paths to the output that the beam saw."""
 
-    keeps_prefixes = True
-    has_blanks = True
-
-    def __init__(self, model: CtcModel, wanted: Wanted) -> None:
+    def __init__(self, model: CtcModel, wanted: Wanted, beam: int = 1, blank_penalty: float = 0.0) -> None:
         self.model = model
         self.wanted = wanted
+        self.beam = beam
         self.ask = model.blank
-        self.penalty = wanted.blank_penalty
-        self.top = max(1 if wanted.plain else CANDIDATES, 1 if wanted.beam == 1 else wanted.beam + 1)
+        self.penalty = blank_penalty
+        self.top = max(1 if wanted.plain else CANDIDATES, 1 if beam == 1 else beam + 1)
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
@@ -131,9 +159,9 @@ class CtcGenerator(Generator):
 
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         blank = self.model.blank
-        if self.wanted.beam > 1:
+        if self.beam > 1:
             steps = [_likely(step, blank) for step in self._steps(filled, row, length)]
-            found = prefix_beam_search(steps, blank, self.wanted.beam)
+            found = prefix_beam_search(steps, blank, self.beam)
             return [cut(list(prefix), [], score, limits) for prefix, score in found]
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()

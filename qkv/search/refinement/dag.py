@@ -1,7 +1,7 @@
 """Reading a graph of vertices: one path through it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,12 @@ from qkv.models.decoders.dag import ENDS, DagModel
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, PathName, Wanted, cut
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import SPECIAL
 
 Numbers = npt.NDArray[np.floating[Any]]
+PathName = Literal["greedy", "lookahead", "best"]
 
 
 def greedy_path(said: Numbers, links: Numbers) -> list[int]:
@@ -96,14 +97,34 @@ def _traced(back: list[npt.NDArray[np.intp]], count: int, last: int) -> list[int
     return path[::-1]
 
 
-class DagGenerator(Generator):
+@readers.register
+class DagReaderConfig(ReaderConfig):
+    """For the decoder dag: one path through the graph."""
+
+    kind: Literal["dag"] = "dag"
+    path: PathName | None = None
+    """How it goes from vertex to vertex: by the most probable link (greedy), to where link and token are most probable
+    together (lookahead), or so that the mean log p of the whole path is highest (best). null: lookahead."""
+
+    renamed: ClassVar = {"way": "path"}
+    grid = ({"search.path": "greedy,lookahead,best"},)
+
+    def problem(self, wanted: Wanted, passes: int) -> str | None:
+        if self.path is not None and wanted.length is not None:
+            return "a given length takes the best path of that length; leave out path"
+        return None
+
+    def build(self, model: DagModel, wanted: Wanted) -> "DagReader":
+        return DagReader(model, wanted, self.path or "lookahead")
+
+
+class DagReader(Reader):
     """The score is log p of the path: of its tokens and of its links."""
 
-    has_paths = True
-
-    def __init__(self, model: DagModel, wanted: Wanted) -> None:
+    def __init__(self, model: DagModel, wanted: Wanted, path: PathName = "lookahead") -> None:
         self.model = model
         self.wanted = wanted
+        self.path: PathName = path
         self._links: tuple[Pass, Tensor] | None = None
 
     def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
@@ -114,7 +135,7 @@ class DagGenerator(Generator):
     def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
         links = self._links_of(filled)[row, :length, :length].cpu().double().numpy()
         said = filled.scores[row, :length].cpu().double().numpy()
-        path = [] if self.wanted.length is not None else PATHS[self.wanted.path](said, links)
+        path = [] if self.wanted.length is not None else PATHS[self.path](said, links)
         if not self.wanted.plain:
             path = path_of_length(said, links, min(self.wanted.of(len(path), limits), length - ENDS))
         scores, score = score_of(path, said, links)

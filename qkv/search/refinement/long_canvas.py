@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor
 
@@ -9,12 +10,27 @@ from qkv.models.decoders.canvas import CanvasModel
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, Wanted, cut
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
-class CanvasGenerator(Generator):
+@readers.register
+class CanvasReaderConfig(ReaderConfig):
+    """For the decoder canvas: all tokens before the first END."""
+
+    kind: Literal["canvas"] = "canvas"
+
+    grid = ({"search.length_factor": "0.9,1,1.1"},)
+
+    def build(self, model: CanvasModel, wanted: Wanted) -> "CanvasReader":
+        return CanvasReader(model, wanted)
+
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+        return until_end(tokens, scores, limits)
+
+
+class CanvasReader(Reader):
     """The score is the mean log p of the tokens and of END. Where a length is wanted, END is put there."""
 
     never = NEVER_OUTPUT

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,14 +12,45 @@ from qkv.models.decoders.nat import NatModel
 from qkv.models.parallel.base import Source
 from qkv.search.base import Limits
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, Wanted, cut
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
 
 
-class NatGenerator(Generator):
-    """The most probable lengths are tried; the score is the mean log p of the tokens, which is how lengths compete."""
+@readers.register
+class NatReaderConfig(ReaderConfig):
+    """For the decoder nat: every position of a canvas of predicted length is a token."""
+
+    kind: Literal["nat"] = "nat"
 
     tries_lengths = True
+    grid = ({"search.length_beam": "1,3,5,9"},)
+
+    def build(self, model: NatModel, wanted: Wanted) -> "NatReader":
+        return NatReader(model, wanted)
+
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+        return whole(tokens, scores, limits)
+
+
+@readers.register
+class MaskPredictReaderConfig(ReaderConfig):
+    """For the decoder mask_predict, which is made for several passes: every position is a token."""
+
+    kind: Literal["mask_predict"] = "mask_predict"
+
+    passes = 10
+    tries_lengths = True
+    grid = ({"search.passes": "1,4,10", "search.length_beam": "1,3,5"},)
+
+    def build(self, model: NatModel, wanted: Wanted) -> "NatReader":
+        return NatReader(model, wanted)
+
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+        return whole(tokens, scores, limits)
+
+
+class NatReader(Reader):
+    """The most probable lengths are tried; the score is the mean log p of the tokens, which is how lengths compete."""
 
     def __init__(self, model: NatModel, wanted: Wanted) -> None:
         self.model = model
@@ -38,12 +70,6 @@ class NatGenerator(Generator):
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
         return [whole(tokens, scores, limits)]
-
-
-class MaskPredictGenerator(NatGenerator):
-    """Made for several passes."""
-
-    passes = 10
 
 
 def whole(tokens: list[int], scores: list[float], limits: Limits) -> Hypothesis:

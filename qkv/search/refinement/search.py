@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -12,18 +12,18 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import Limits, SearchConfig, SearchTask, searches
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Generator, PathName, Wanted
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, reader_of, readers
 from qkv.search.refinement.canvas import Pass, Watch, refine
-from qkv.search.refinement.generators import generator_for
 from qkv.search.refinement.rescoring import Rescorer, load_rescorer
 from qkv.search.steps import StepFunction
+
+AnyReader = Annotated[ReaderConfig, readers]
 
 
 @searches.register
 class RefineConfig(SearchConfig):
     """All positions at once, in one pass or in several; for models whose decoder is not autoregressive."""
 
-    renamed: ClassVar = {"way": "path"}
     kind: Literal["refine"] = "refine"
     passes: int | None = Field(default=None, ge=1, le=10_000)
     """Passes over the canvas: each fills what is open, and all but the last open the least sure tokens again. null:
@@ -31,15 +31,9 @@ class RefineConfig(SearchConfig):
     length_beam: int = Field(default=1, ge=1)
     """How many lengths are tried at once, the most probable ones; the output with the highest mean log p wins. For
     decoders that predict a length."""
-    beam: int = Field(default=1, ge=1)
-    """Size of the prefix beam search of the decoder ctc; 1: the best path collapses."""
-    path: PathName | None = None
-    """How the decoder dag goes from vertex to vertex: by the most probable link (greedy), to where link and token are
-    most probable together (lookahead), or so that the mean log p of the whole path is highest (best). null:
-    lookahead."""
-    blank_penalty: float = Field(default=0.0, ge=-100, le=100)
-    """Taken from the logit of the blank of the decoder ctc; more than 0: longer outputs, for a model that says too
-    little."""
+    reader: AnyReader | None = None
+    """What the model's kind of decoder has to set besides. Its keys may stand here by themselves: search.beam for
+    search.reader.beam. null: the defaults of the kind."""
     rescore: Path | None = None
     """Folder of an autoregressive model with the same vocabulary, or of its run: it chooses among the outputs that
     length_beam or beam gives."""
@@ -48,14 +42,35 @@ class RefineConfig(SearchConfig):
     length: int | None = Field(default=None, ge=1)
     """Every output has exactly so many tokens, whatever other limits say."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _reader_keys(cls, data: Any) -> Any:
+        """Puts keys of a reader into `reader`."""
+        if not isinstance(data, dict) or data.keys() <= cls.model_fields.keys():
+            return data
+        given = data.get("reader") or {}
+        inner = {"kind": given} if isinstance(given, str) else dict(given)
+        outer = {key: value for key, value in data.items() if key != "reader"}
+        for key in [key for key in data if key not in cls.model_fields]:
+            for owner in readers:
+                name, kind = owner.renamed.get(key, key), owner.model_fields["kind"].default
+                if name not in owner.model_fields:
+                    continue
+                if outer[key] == owner.model_fields[name].default:
+                    # Configurations of earlier versions hold the keys of all kinds.
+                    del outer[key]
+                    break
+                if inner.get("kind", kind) == kind:
+                    inner |= {"kind": kind, key: outer.pop(key)}
+                    break
+        return outer | {"reader": inner or None}
+
     @model_validator(mode="after")
     def _fits_together(self) -> "RefineConfig":
         if self.length is not None and (self.length_factor != 1.0 or self.length_beam > 1):
             raise ValueError("length leaves nothing to choose; leave out length_factor and length_beam")
-        if self.beam > 1 and (self.length is not None or self.length_factor != 1.0 or (self.passes or 1) > 1):
-            raise ValueError("the beam of ctc goes with one pass and its own length; leave out the other settings")
-        if self.path is not None and self.length is not None:
-            raise ValueError("a given length takes the best path of that length; leave out path")
+        if self.reader is not None and (problem := self.reader.problem(self.wanted, self.passes or 1)):
+            raise ValueError(problem)
         if self.rescore is not None and self.outputs == 1:
             raise ValueError("rescore chooses among several outputs; add length_beam, or beam for ctc")
         if self.min_length or self.min_factor:
@@ -71,7 +86,26 @@ class RefineConfig(SearchConfig):
     @property
     def outputs(self) -> int:
         """The most that a sentence can have."""
-        return max(self.length_beam, self.beam)
+        return max(self.length_beam, 1 if self.reader is None else self.reader.outputs)
+
+    @property
+    def wanted(self) -> Wanted:
+        """How long outputs shall be."""
+        return Wanted(self.length_factor, self.length, self.length_beam)
+
+    def reader_problem(self, kind: str) -> str | None:
+        """Why a model of this kind cannot be decoded with `reader`; None: it can."""
+        if self.reader is None or self.reader.kind == kind:
+            return None
+        fields = type(self.reader).model_fields.items()
+        keys = [f"search.{key}" for key, field in fields if getattr(self.reader, key) != field.default]
+        if not keys:
+            return None
+        return f"{', '.join(keys)} is for models of the kind {self.reader.kind}, not {kind}; leave it out"
+
+    def reader_for(self, kind: str) -> ReaderConfig:
+        """What reads the canvases of a model of this kind."""
+        return reader_of(kind)() if self.reader is None or self.reader.kind != kind else self.reader
 
     @property
     def hypotheses(self) -> int:
@@ -96,11 +130,9 @@ class RefineConfig(SearchConfig):
             return []
         if self.rescore is not None and rescorer is None:
             raise UsageError("search.rescore needs a Translator, which loads the model that it names")
-        wanted = Wanted(
-            self.length_factor, self.length, self.length_beam, self.beam, self.path or "lookahead", self.blank_penalty
-        )
-        generator = generator_for(model, wanted)
-        self._refuse(model, task, generator)
+        config = self.reader_for(model.kind)
+        self._refuse(model, task, config)
+        reader = config.build(model, self.wanted)
         limits = task.limits if self.length is None else [Limits(self.length)] * len(task.limits)
 
         def after_pass(done: Pass) -> None:
@@ -109,12 +141,12 @@ class RefineConfig(SearchConfig):
 
         with torch.inference_mode():
             source = model.read(task.src, task.src_keep)
-            lengths = generator.lengths(source, limits)
-            rows, passes = source.repeated(lengths.shape[1]), self.passes or generator.passes
-            asked = generator.top, generator.ask, generator.penalty
-            filled = refine(model, rows, lengths.flatten(), passes, generator.never, after_pass, *asked)
+            lengths = reader.lengths(source, limits)
+            rows, passes = source.repeated(lengths.shape[1]), self.passes or config.passes
+            asked = reader.top, reader.ask, reader.penalty
+            filled = refine(model, rows, lengths.flatten(), passes, reader.never, after_pass, *asked)
         found = [
-            self._best(generator, filled, sentence, own, most)
+            self._best(reader, filled, sentence, own, most)
             for sentence, (own, most) in enumerate(zip(lengths.tolist(), limits, strict=True))
         ]
         if rescorer is not None:
@@ -122,25 +154,21 @@ class RefineConfig(SearchConfig):
         return [own[: task.nbest] for own in found]
 
     def _best(
-        self, generator: Generator, filled: Pass, sentence: int, lengths: list[int], limits: Limits
+        self, reader: Reader, filled: Pass, sentence: int, lengths: list[int], limits: Limits
     ) -> list[Hypothesis]:
         """What the canvases of one sentence say, best first; of equals the more probable length."""
         distinct: dict[tuple[int, ...], Hypothesis] = {}
         for number, length in enumerate(lengths):
-            for hypothesis in generator.read(filled, sentence * len(lengths) + number, length, limits):
+            for hypothesis in reader.read(filled, sentence * len(lengths) + number, length, limits):
                 # Two lengths beyond the limit are one.
                 distinct.setdefault(tuple(hypothesis.tokens), replace(hypothesis, passes=filled.number))
         return sorted(distinct.values(), key=lambda one: -one.score)
 
-    def _refuse(self, model: ParallelModel, task: SearchTask, generator: Generator) -> None:
-        if self.length_beam > 1 and not generator.tries_lengths:
+    def _refuse(self, model: ParallelModel, task: SearchTask, reader: ReaderConfig) -> None:
+        if problem := self.reader_problem(model.kind):
+            raise UsageError(problem)
+        if self.length_beam > 1 and not reader.tries_lengths:
             raise UsageError(f"a model of the kind {model.kind} predicts no length; leave out search.length_beam")
-        if self.beam > 1 and not generator.keeps_prefixes:
-            raise UsageError(f"search.beam is for models of the kind ctc, not {model.kind}; leave it out")
-        if self.blank_penalty and not generator.has_blanks:
-            raise UsageError(f"search.blank_penalty is for models of the kind ctc, not {model.kind}; leave it out")
-        if self.path is not None and not generator.has_paths:
-            raise UsageError(f"search.path is for models of the kind dag, not {model.kind}; leave it out")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):
                 raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")

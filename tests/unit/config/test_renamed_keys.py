@@ -12,7 +12,7 @@ from qkv.core.errors import ConfigError
 from qkv.layers.attention.multi_head import FullConfig
 from qkv.layers.position_offsets import RandomisedConfig
 from qkv.layers.positions.shaw import ShawConfig
-from qkv.search.refinement.search import RefineConfig
+from qkv.search.refinement.dag import DagReaderConfig
 
 
 class Part(Config):
@@ -57,7 +57,7 @@ def test_both_names_are_refused_and_a_wrong_value_is_found(tmp_path: Path) -> No
         (FullConfig, "weigh", "entmax"),
         (RandomisedConfig, "room", 64),
         (ShawConfig, "reach", 4),
-        (RefineConfig, "way", "best"),
+        (DagReaderConfig, "way", "best"),
     ],
 )
 def test_old_keys_of_the_package(config: type[Config], old: str, value: object) -> None:

@@ -11,9 +11,10 @@ import torch
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.engines import onnx_engine
 from qkv.engines.base import DecodeRequest
-from qkv.engines.onnx_engine import KINDS, OnnxEngine, reasons_against_request
+from qkv.engines.onnx_engine import OnnxEngine, reasons_against_request
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export.onnx import as_graph, export_onnx
+from qkv.export.onnx_canvas import onnx_canvases
 from qkv.models.decoders import decoders
 from qkv.models.saved.folder import SavedModel, save_model
 from qkv.search.base import Constraints, searches
@@ -21,6 +22,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.search import RefineConfig
 from qkv.translate.translator import Translator
 from tests.support.exported import TIE, decided_model, random_sources
+from tests.support.parallel import refining
 
 Pair = tuple[TorchEngine, OnnxEngine]
 ONE_PASS = RefineConfig(passes=1)
@@ -89,7 +91,7 @@ def test_a_thousand_sentences_come_out_the_same(engines: Callable[..., Pair], ch
 def test_every_kind_of_decoder_has_been_looked_at() -> None:
     """Those that it refuses are named here."""
     refused = {"autoregressive", "dag"}
-    assert {changes["decoder"]["kind"] for changes in MODELS} == KINDS.keys() == set(decoders.names()) - refused
+    assert {changes["decoder"]["kind"] for changes in MODELS} == set(onnx_canvases) == set(decoders.names()) - refused
     assert reasons_against_request(request(1), "dag") == []
 
 
@@ -106,7 +108,7 @@ def test_a_penalty_for_the_blank_counts_as_in_ours(engines: Callable[..., Pair])
     ours, theirs = engines(decoder="ctc")
     given, found = random_sources(40), []
     for penalty in (0.0, 3.0, -20.0):
-        asked = request(len(given), RefineConfig(passes=1, blank_penalty=penalty))
+        asked = request(len(given), refining(passes=1, blank_penalty=penalty))
         found.append(theirs.decode(given, asked))
         assert_same(ours.decode(given, asked), found[-1])
     assert found[0] != found[2]
@@ -140,9 +142,13 @@ def test_threads_do_not_disturb_each_other(engines: Callable[..., Pair]) -> None
         ({"search": RefineConfig(passes=2)}, "ctc", "it takes one pass: search.passes=1"),
         ({"search": RefineConfig(length_factor=1.1)}, "nat", "it takes no length or length_factor"),
         ({"search": RefineConfig(length=5)}, "ctc", "it takes no length or length_factor"),
-        ({"search": RefineConfig(blank_penalty=1)}, "nat", "a model of the kind nat has no search.blank_penalty"),
+        (
+            {"search": refining(blank_penalty=1)},
+            "nat",
+            "search.blank_penalty is for models of the kind ctc, not nat; leave it out",
+        ),
         ({"search": RefineConfig(length_beam=2)}, "nat", "it tries one length: search.length_beam=1"),
-        ({"search": RefineConfig(beam=2)}, "ctc", "it has no beam: search.beam=1"),
+        ({"search": refining(beam=2)}, "ctc", "it takes no search.beam"),
         ({"nbest": 2}, "ctc", "one pass gives one output, not 2"),
         ({"attention": True}, "ctc", "it tells no alignment"),
         ({"constraints": [Constraints(prefix=[7])]}, "ctc", "it takes no prefix, forbidden or required words"),
@@ -173,7 +179,7 @@ def test_auto_takes_it_for_a_model_that_writes_at_once_and_for_an_export(tmp_pat
             translator = Translator(model, engine)
             assert [one.text for one in translator.translate(lines)] == expected
             assert {one.engine.name for one in translator._decoders.values()} == {"onnxruntime"}
-    slower = Translator(saved, search=RefineConfig(beam=3))
+    slower = Translator(saved, search=refining(beam=3))
     slower.translate(lines[:2])
     assert {one.engine.name for one in slower._decoders.values()} == {"torch"}
     for engine in ("torch", "ctranslate2"):

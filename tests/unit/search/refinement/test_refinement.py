@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.core.errors import QkvError, UsageError
+from qkv.core.errors import ConfigError, QkvError, UsageError
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.functional.ctc import collapse
@@ -17,12 +17,13 @@ from qkv.search.base import Constraints, Limits, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.canvas import Pass, least_sure, refine
-from qkv.search.refinement.ctc import path_of_length, prefix_beam_search, runs
+from qkv.search.refinement.ctc import CtcReaderConfig, path_of_length, prefix_beam_search, runs
+from qkv.search.refinement.dag import DagReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
-from tests.support.parallel import PARALLEL, decode, know, parallel_model
+from tests.support.parallel import PARALLEL, decode, know, parallel_model, refining
 from tests.support.small import small_model
 from tests.support.tables import task_of
 
@@ -207,15 +208,15 @@ REFUSED: list[tuple[str, DecodeRequest, str]] = [
     ("ctc", request_of(RefineConfig(), attention=True), "tells no alignment"),
     ("ctc", request_of(RefineConfig(), rules={"prefix": [5]}), "cannot obey prefix"),
     ("ctc", request_of(RefineConfig(length_beam=2)), "predicts no length"),
-    ("nat", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
+    ("nat", request_of(refining(beam=2)), "for models of the kind ctc"),
     ("nat", request_of(RefineConfig(), nbest=2), "1 outputs, not 2"),
     ("ctc", request_of(RefineConfig(length=9)), "9 is outside the canvas"),
     ("canvas", request_of(RefineConfig(length=99)), "99 is outside the canvas"),
     ("dag", request_of(RefineConfig(length=13)), "13 is outside the canvas: a source of 3 tokens has room for 12"),
     ("dag", request_of(RefineConfig(length_beam=2)), "predicts no length"),
-    ("dag", request_of(RefineConfig(beam=2)), "for models of the kind ctc"),
-    ("dag", request_of(RefineConfig(blank_penalty=1)), "search.blank_penalty is for models of the kind ctc, not dag"),
-    ("ctc", request_of(RefineConfig(path="greedy")), "search.path is for models of the kind dag, not ctc"),
+    ("dag", request_of(refining(beam=2)), "for models of the kind ctc"),
+    ("dag", request_of(refining(blank_penalty=1)), "search.blank_penalty is for models of the kind ctc, not dag"),
+    ("ctc", request_of(refining(path="greedy")), "search.path is for models of the kind dag, not ctc"),
 ]
 
 
@@ -251,7 +252,34 @@ def test_models_do_not_vote_and_have_no_next_token() -> None:
 )
 def test_settings_that_exclude_each_other(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"leave|use"):
-        RefineConfig(**settings)
+        refining(**settings)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reader"),
+    [
+        ({"beam": 3}, CtcReaderConfig(beam=3)),
+        ({"reader": {"kind": "ctc", "beam": 3}, "blank_penalty": 0.5}, CtcReaderConfig(beam=3, blank_penalty=0.5)),
+        ({"reader": "ctc", "beam": 3}, CtcReaderConfig(beam=3)),
+        ({"path": "best"}, DagReaderConfig(path="best")),
+        ({"beam": 1, "way": None, "blank_penalty": 0.0}, None),
+        ({"beam": 4, "way": None, "blank_penalty": 0.0}, CtcReaderConfig(beam=4)),
+    ],
+    ids=str,
+)
+def test_keys_of_a_reader_may_stand_beside_those_of_the_search(keys: dict[str, Any], reader: Any) -> None:
+    """Also as earlier versions wrote them: the keys of all kinds, most of them with their defaults."""
+    assert refining(**keys) == RefineConfig(reader=reader)
+
+
+def test_the_old_name_of_a_key_of_a_reader_warns() -> None:
+    with pytest.warns(FutureWarning, match="the key way is now called path"):
+        assert refining(way="best") == RefineConfig(reader=DagReaderConfig(path="best"))
+
+
+def test_keys_of_two_readers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="path"):
+        refining(beam=2, path="best")
 
 
 def test_a_damaged_model_is_told() -> None:

@@ -15,7 +15,7 @@ from qkv.translate.jobs.line_work import LineWork
 from qkv.translate.output import plain
 from qkv.translate.texts import DecodeOptions, Source
 from qkv.translate.translator import Translator
-from tests.support.parallel import decode, parallel_model
+from tests.support.parallel import decode, parallel_model, refining
 from tests.support.small import small_config
 from tests.support.speaker import assert_same, save_speaker, sentences, speaker, torch_translator
 
@@ -29,7 +29,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def writer(kind: str, **search: Any) -> Translator:
-    return torch_translator(speaker(4, 2, decoder=kind), search=RefineConfig(**search))
+    return torch_translator(speaker(4, 2, decoder=kind), search=refining(**search))
 
 
 @every_setting
