@@ -1,7 +1,7 @@
 """The base class of every configuration, and unions chosen by `kind:`.
 
-Each component's config stands in the component's file, above the class that it builds. A second kind
-of something is a new file and one registration:
+Each component's config is defined in the component's file, above the class it builds. Another kind is a new file and
+one registration:
 
     class PositionsConfig(Config): ...
     positions = Kinds[PositionsConfig]("positions")
@@ -60,15 +60,15 @@ WRITTEN_BY_QKV = "written by qkv"
 """The validation context of a file that qkv wrote itself: nobody is warned of old keys in it."""
 LARGEST_INT = 2**31 - 1
 LARGEST_FLOAT = 1e9
-"""What a number may be, either side of 0, where its field does not say: libraries count in 32 bits, and the product of
-two settings must stay finite in single precision."""
+"""The largest magnitude of a number whose field sets no bound: libraries use 32-bit integers, and the product of two
+settings must be finite in float32."""
 
 
 class _Explained(ModelMetaclass):
-    """A config that is built in code fails with the sentences of one that is read from a file.
+    """Gives a config that is built in code the same error messages as one that is read from a file.
 
-    This is the metaclass's work because pydantic builds the configs inside another one without calling the class: the
-    outermost one tells all problems, with the whole path to each key.
+    A metaclass does this because pydantic builds nested configs without calling their class: the outermost config
+    reports all problems, each with the full path to its key.
     """
 
     if not TYPE_CHECKING:  # the signatures of the configs are those of their fields
@@ -91,7 +91,7 @@ def _refusal(cls: Any, data: Any, error: ValidationError) -> ConfigError:
 
 
 def _from_json(text: Any) -> Any:
-    """What the text says, for messages; None if it is no JSON."""
+    """The parsed text, for messages; None if it is not JSON."""
     try:
         return from_json(text)
     except (ValueError, TypeError):
@@ -101,7 +101,7 @@ def _from_json(text: Any) -> Any:
 class Config(BaseModel, metaclass=_Explained):
     """Typed and frozen; an unknown key is an error. A field's docstring is its description.
 
-    What is wrong is said by a `ConfigError`, which is a `ValueError`, and never by pydantic's own error.
+    Invalid values raise `ConfigError`, a `ValueError`, never pydantic's own error.
     """
 
     model_config = ConfigDict(
@@ -177,7 +177,7 @@ class Config(BaseModel, metaclass=_Explained):
     @field_validator("*", mode="after")
     @classmethod
     def _no_giants(cls, value: Any, info: ValidationInfo) -> Any:
-        """A number whose field states no largest value must still be one that can be computed with."""
+        """Reject a number that is too large to compute with, where its field sets no bound."""
         if info.field_name is not None and not _has_largest(cls.model_fields[info.field_name].metadata):
             for number in value if isinstance(value, tuple | list) else (value,):
                 _refuse_giant(number)
@@ -186,7 +186,7 @@ class Config(BaseModel, metaclass=_Explained):
     @field_validator("*", mode="before")
     @classmethod
     def _default_kind(cls, value: Any, info: ValidationInfo) -> Any:
-        """A group that names no kind is of the kind of the default, so one of its keys can be set alone."""
+        """A group without `kind` has the kind of the default, so a single key of it can be set."""
         if isinstance(value, dict) and "kind" not in value and info.field_name is not None:
             default = cls.model_fields[info.field_name].default
             if isinstance(default, Config) and "kind" in type(default).model_fields:
@@ -203,7 +203,7 @@ class ExtensibleConfig(Config):
     """A file whose kinds may come from other packages."""
 
     asks: ClassVar[bool] = False
-    """Whether `imports` must be allowed by the user, because the file may come from somebody else."""
+    """Whether the user must allow `imports`, because the file may come from someone else."""
 
     imports: list[str] = []
     """Modules that register kinds of their own; they are imported before the rest is read."""
@@ -298,7 +298,7 @@ def _kind_from_word(value: Any) -> Any:
 
 
 def _rebuild() -> None:
-    """Let every class that was built before a late registration see the new kind."""
+    """Rebuild the classes that were built before the new kind was registered."""
     for config in filter(None, (reference() for reference in _classes)):
         if config.__pydantic_complete__:
             config.model_rebuild(force=True)

@@ -1,4 +1,4 @@
-"""Which override a problem comes from, if it is not the file's."""
+"""Finds the override that caused a problem, if it is not in the file."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from qkv.core.errors import UsageError
 
 
 class Blame:
-    """`changed` is `data` with the overrides laid over it."""
+    """`changed` is `data` with the overrides applied."""
 
     def __init__(self, cls: type[Config], data: dict[str, Any], overrides: Sequence[str]) -> None:
         self.changed, self._origins = trace_overrides(data, overrides)
@@ -25,7 +25,7 @@ class Blame:
         return None if origin is None else _named([origin], problem)
 
     def _inside(self, problem: Problem) -> list[str]:
-        """Of the overrides of this place and of the keys in it, those without which there would be no problem."""
+        """The overrides of this key, or of keys inside it, without which there would be no problem."""
         size = len(problem.loc)
         inside = list(dict.fromkeys(text for loc, text in self._origins.items() if loc[:size] == problem.loc))
         needed = [text for text in inside if not self._remains(problem, without=[text])]
@@ -34,7 +34,7 @@ class Blame:
     def _remains(self, problem: Problem, without: list[str]) -> bool:
         try:
             data, _ = trace_overrides(self._data, [text for text in self._overrides if text not in without])
-        except UsageError:  # another override changes what these ones made
+        except UsageError:  # another override depends on these
             return True
         found = checked(self._cls, data, WRITTEN_BY_QKV)
         return isinstance(found, list) and problem in found

@@ -1,4 +1,4 @@
-"""In which keys two configurations differ."""
+"""The keys in which two configurations differ."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from qkv.config.base import Config
 
 
 def differing_keys(some: Config, other: Config) -> list[str]:
-    """The keys with other values, `model.num_heads` for example; a group of another kind is one key."""
+    """The keys whose values differ, such as `model.num_heads`; a group of a different kind is one key."""
     return [".".join(keys) for keys in _differing(some.model_dump(mode="json"), other.model_dump(mode="json"), ())]
 
 

@@ -1,4 +1,4 @@
-"""What pydantic found, said to a person: where each problem is, what is wrong and how to mend it."""
+"""Turns pydantic's errors into messages: where each problem is, what is wrong and how to fix it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,10 +61,10 @@ def checked(cls: type[C], data: Any, context: str | None = None) -> C | list[Pro
 
 
 def refusal(problems: Sequence[Problem], place: Callable[[Problem], str]) -> ConfigError:
-    """The error that says what is wrong, a line for each problem, which `place` begins."""
+    """One error with a line for each problem, which begins with its `place`."""
     lines = [f"{place(problem)}: {problem.what}" for problem in problems[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
-        lines.append("… and more; mend these first")
+        lines.append("… and more; fix these first")
     return ConfigError("\n".join(lines))
 
 
@@ -74,7 +74,7 @@ def dotted(loc: Loc) -> str:
 
 
 def explain(annotation: Any, data: Any, error: ValidationError, at: Loc = ()) -> list[Problem]:
-    """The problems that made `data` not a value of `annotation`, each once and in the order of the data."""
+    """Why `data` is not a valid `annotation`: each problem once, in the order of the data."""
     problems: dict[Problem, None] = {}
     for item in error.errors(include_url=False)[:MOST_ERRORS]:
         spot, in_union = _find(_Spot(at, annotation, data), item["loc"])
@@ -97,7 +97,7 @@ def _order(data: Any, loc: Loc) -> list[int]:
 
 
 def _explain_union(spot: _Spot) -> list[Problem]:
-    """Pydantic tells how each member of a union failed; the user meant only one of them."""
+    """Pydantic reports how each member of a union failed; the user meant only one of them."""
     meant = [member for member in members(spot.type) if _has_shape(spot.value, plain_type(member))]
     if len(meant) == 1:
         try:
@@ -169,7 +169,7 @@ def _unknown_kind(item: ErrorDetails, spot: _Spot, kinds: Kinds[Any]) -> Problem
 
 
 def _what(item: ErrorDetails, spot: _Spot) -> str:
-    """The sentence for one error; what pydantic says of its own is the last resort."""
+    """The message for one error; pydantic's own wording is the last resort."""
     found, value, context = item["type"], item["input"], item.get("ctx", {})
     if found == "extra_forbidden":
         return _unknown_key(spot)

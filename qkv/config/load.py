@@ -1,4 +1,4 @@
-"""A configuration from a file and the command line, or from data: whole and checked, or one ConfigError."""
+"""Loads a configuration from a file and the command line, or from data: fully validated, or one ConfigError."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ C = TypeVar("C", bound=Config)
 OWN_FILE = "config.yaml"
 """What qkv calls the configs that it writes: of a run, and of a saved model."""
 Where = Callable[[Loc], str]
-"""From a place in the data to the words that name it."""
+"""Describes a place in the data, for messages."""
 
 
 def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -> C:
-    """Read `path`, lay the `key.sub=value` overrides over it, and check it all; raises one ConfigError.
+    """Read `path`, apply the `key.sub=value` overrides and validate the result; raises one ConfigError.
 
     Examples:
         >>> from qkv import Recipe, load_config
@@ -45,7 +45,7 @@ def load_config(cls: type[C], path: Path | str, overrides: Sequence[str] = ()) -
 def with_overrides(
     cls: type[C], data: dict[str, Any], overrides: Sequence[str], where: str | Where, context: str | None = None
 ) -> C:
-    """`data` with the overrides laid over it, as a `cls`; a problem names the override that caused it."""
+    """`data` with the overrides applied, as a `cls`; a problem names the override that caused it."""
     blame = Blame(cls, data, overrides)
     place = _place(where)
     return _whole(cls, blame.changed, lambda problem: blame.override(problem) or place(problem.loc), context)
@@ -54,8 +54,8 @@ def with_overrides(
 def validate(cls: type[C], data: Any, where: str | Where) -> C:
     """`data` as a `cls`, or a ConfigError with a line for each problem.
 
-    `where` begins each line: a name such as "config.yaml", to which the key is added, or a function from
-    the place in the data to the words that name it.
+    Each line begins with `where`: a name such as "config.yaml", to which the key is added, or a function that describes
+    the place in the data.
     """
     place = _place(where)
     return _whole(cls, data, lambda problem: place(problem.loc))
@@ -71,7 +71,7 @@ def _whole(cls: type[C], data: Any, place: Callable[[Problem], str], context: st
 
 
 def _load_named(cls: type[Config], data: Any) -> None:
-    """Import the modules that the data names, so that their kinds are known; what is not a list is refused later."""
+    """Import the modules that the data names, so that their kinds are registered; other values are rejected later."""
     if not (issubclass(cls, ExtensibleConfig) and isinstance(data, dict)):
         return
     names = data.get("imports")
@@ -87,7 +87,7 @@ def _lines(path: Path, document: Document) -> Where:
     """`file:line: key`."""
 
     def place(loc: Loc) -> str:
-        for length in range(len(loc), 0, -1):  # the place itself first, then what is around it
+        for length in range(len(loc), 0, -1):  # the place itself first, then what encloses it
             line = document.line_of(loc[:length])
             if line is not None:
                 return f"{path}:{line}: {dotted(loc)}"

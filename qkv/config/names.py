@@ -1,4 +1,4 @@
-"""Things that a configuration chooses by a bare name, such as metrics.
+"""Registries of things that a configuration chooses by name alone, such as metrics.
 
 metrics = Names[type[Metric]]("metric")
 metrics.register("bleu", Bleu)
@@ -44,7 +44,7 @@ class Names(Generic[T]):
         return self.current(name)
 
     def current(self, name: str) -> str:
-        """The same without a warning: for names in files of earlier versions, which nobody will edit."""
+        """The same without a warning, for names in files written by earlier versions."""
         return self._aliases.get(name, name)
 
     def names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""`key.sub=value` from the command line, laid over the data of a configuration file.
+"""Applies `key.sub=value` overrides from the command line to the data of a configuration file.
 
 A value that starts with [ { " or ' is read as YAML; anything else is one plain word, so `a=1e-4` is a
 number, `a=null` nothing, `a=no` the text "no", and `a=x: *.txt # y` needs no quotes but the shell's.
@@ -43,7 +43,7 @@ def _require_list(overrides: object) -> None:
 
 
 def origin_text(override: str) -> str:
-    """How messages name a value that was given by an override."""
+    """How messages refer to a value given by an override."""
     return f"command line: {shorten(override)}"
 
 
@@ -76,7 +76,7 @@ def _word(text: str) -> Any:
 
 
 def put_at(data: dict[str, Any], keys: list[str], value: Any) -> list[Loc]:
-    """Set the value in place, making the groups on the way; gives the places that this changed."""
+    """Set the value in place, creating missing groups; returns the places that changed."""
     here: Any = data
     loc: Loc = ()
     changed: list[Loc] = []

@@ -52,7 +52,7 @@ _ADVICE = {
 
 
 class YamlProblem(ValueError):
-    """Text that is refused: `str()` says what and how to mend it, `line` counts from 1."""
+    """Invalid text: `str()` says what is wrong and how to fix it, `line` counts from 1."""
 
     def __init__(self, what: str, line: int | None) -> None:
         super().__init__(what)
@@ -110,7 +110,7 @@ def scalar(text: str) -> Scalar:
 
 
 class _Builder:
-    """Nodes from events, counting as they come, so that a bad file is refused before it costs anything."""
+    """Builds nodes from events and counts them as they come, so that a bad file is rejected early."""
 
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = events
@@ -167,7 +167,7 @@ class _Builder:
             _refuse(event, f"*{event.anchor} has no &{event.anchor} before it; put text that starts with * in quotes")
         node = self._anchors[event.anchor]
         if node is None:
-            _refuse(event, f"*{event.anchor} stands inside itself; write the value out")
+            _refuse(event, f"*{event.anchor} contains itself; write the value out")
         self._add(event, node.size, depth + node.depth - 1)
         return node
 
@@ -192,7 +192,7 @@ class _Builder:
             _refuse(event, "a key must be a plain word; write key: value")
         if event.style is None and event.value in ("", "<<"):
             what = "merging with << is not part of YAML 1.2; write the keys out"
-            _refuse(event, what if event.value else 'nothing stands before the ":"; write key: value')
+            _refuse(event, what if event.value else 'there is nothing before the ":"; write key: value')
         return _text(event)
 
     def _scalar(self, event: Event) -> Scalar:

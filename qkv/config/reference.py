@@ -31,7 +31,7 @@ def schema(cls: type[Config]) -> dict[str, Any]:
 def reference_page(cls: type[Config], title: str, about: str, behind: type[Config] | None = None) -> str:
     """Markdown: `title` and `about`, a table of all keys, then for every component a table for each of its kinds.
 
-    Kinds that the page of `behind` describes, which stands before this one, are left out.
+    Kinds that the preceding page, that of `behind`, describes are left out.
     """
     parts = [f"# {title}\n\n{about}\n\n{_table(cls)}"]
     described = [] if behind is None else list(_all_kinds(behind))
@@ -97,7 +97,7 @@ def _cells(row: _Row) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """In full if it is whole: every digit of a limit counts."""
+    """Integers are written in full: every digit of a limit counts."""
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 

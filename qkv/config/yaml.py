@@ -1,4 +1,4 @@
-"""YAML files: read with every failure told as `file:line`, written so that they read back equal."""
+"""Reads and writes YAML files: every failure names `file:line`, and what is written reads back equal."""
 
 import difflib
 import io
@@ -20,7 +20,7 @@ _OLD_WORDS = {"y", "n", "yes", "no", "on", "off"}  # booleans in YAML 1.1
 
 
 def read_yaml(path: Path) -> Document:
-    """The document in a file; every failure is a UsageError `file:line: what; how to mend it`."""
+    """The document in a file; every failure is a UsageError `file:line: what; how to fix it`."""
     try:
         return parse_yaml(_read_text(path))
     except YamlProblem as problem:

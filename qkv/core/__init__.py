@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, files, progress, shapes, plugins."""
+"""What everything else builds on: errors, files, progress, shapes, plugins."""

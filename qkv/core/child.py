@@ -15,13 +15,13 @@ from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY = 0.5
-"""Seconds between two looks at the parent, where the kernel does not tell of its end."""
+"""Seconds between two checks of the parent, where the kernel does not report its death."""
 
 
 def child_command(module: str, *arguments: str) -> list[str]:
-    """What starts `module` as a child of this process.
+    """The command that starts `module` as a child of this process.
 
-    Linux ends the child with the thread that has started it: that thread must live as long as the child is needed.
+    Linux kills the child with the thread that started it, so that thread must live as long as the child is needed.
     """
     return [sys.executable, "-m", "qkv.core.child", str(os.getpid()), module, *arguments]
 

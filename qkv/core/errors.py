@@ -1,4 +1,4 @@
-"""What goes wrong, said to a person: one sentence with what, where and how to mend it."""
+"""Errors for users: one sentence that says what is wrong, where, and how to fix it."""
 
 
 class QkvError(Exception):
@@ -26,7 +26,7 @@ class DataError(QkvError):
 
 
 class TeamBroken(QkvError):
-    """Another process of the same run is gone."""
+    """Another process of the same run has died."""
 
 
 class CorruptFolder(QkvError):

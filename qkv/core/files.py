@@ -1,4 +1,4 @@
-"""Folders that are whole or not there: written aside, checked by a manifest, renamed in one step.
+"""Folders that are complete or absent: written under a temporary name, verified by a manifest, renamed in one step.
 
 The manifest holds the size and SHA-256 of every file, and one of itself, and is written last, so a folder
 without one, or with one that does not match, was interrupted or damaged and is never used.
@@ -44,7 +44,7 @@ def _inside(name: str) -> str:
 
 @with_config(STRICT)
 class FileEntry(TypedDict):
-    """What a manifest says of a file."""
+    """The entry of a file in a manifest."""
 
     size: Count
     sha256: str
@@ -52,7 +52,7 @@ class FileEntry(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class Manifest(TypedDict):
-    """What a manifest holds, beside what each kind of folder says about itself."""
+    """The contents of a manifest, apart from what each kind of folder adds."""
 
     format: Count
     checksum: Annotated[str, Field(validation_alias=AliasChoices(*CHECKSUM_KEYS))]
@@ -80,7 +80,7 @@ def crc32_of(path: Path, size: int) -> int:
 
 
 def sync(path: Path) -> None:
-    """Make a file or a folder's listing survive a power cut."""
+    """Flush a file, or a folder's listing, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,7 +109,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def end_of_link(path: Path) -> Path:
-    """Where a symbolic link leads to in the end, or else the path itself."""
+    """The final target of a symbolic link, or the path itself."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -135,7 +135,7 @@ def new_folder(final: Path, about: dict[str, Any]) -> Iterator[Path]:
 
 
 def _is_replaceable(folder: Path) -> bool:
-    """An empty folder, or one with a manifest of ours, damaged perhaps. What cannot be read is not ours to replace."""
+    """Whether the folder is empty or has a manifest of ours, even a damaged one; False if it cannot be read."""
     if not folder.is_dir():
         return False
     try:
@@ -154,7 +154,7 @@ def _is_replaceable(folder: Path) -> bool:
 def write_manifest(folder: Path, about: dict[str, Any]) -> None:
     """Write the manifest of a filled folder and sync everything to disk."""
     files = {}
-    # safetensors writes files that only their owner can read: these are like any other file of the user's.
+    # safetensors writes files that only their owner can read; give them the user's normal permissions.
     umask = os.umask(0)
     os.umask(umask)
     permissions = 0o666 & ~umask
@@ -176,7 +176,7 @@ def _checksum_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _swap_in(temporary: Path, final: Path) -> None:
-    """Rename `temporary` to `final`; an older `final` steps aside first and is removed afterwards."""
+    """Rename `temporary` to `final`; an existing `final` is moved aside first and removed afterwards."""
     old = old_name(temporary)
     if final.exists():
         _copy_what_others_added(final, temporary)
@@ -184,12 +184,12 @@ def _swap_in(temporary: Path, final: Path) -> None:
     try:
         temporary.rename(final)
     except OSError:
-        # There may have been none; and if it cannot be put back now, `remove_leftovers` does it later.
+        # There may have been none; if it cannot be restored now, `remove_leftovers` does so later.
         with suppress(OSError):
             old.rename(final)
         raise
     sync(final.parent)
-    # The new one is in place: what is left of the old one is a leftover.
+    # The new one is in place; what remains of the old one is a leftover.
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
-"""What a command may write to: never its own input, a file of a saved model or a run, or somebody else's folder.
+"""Checks what a command may write to: never its own input, a file of a saved model or run, or someone else's folder.
 
-Folders that qkv writes into over a longer time, such as a run, carry a marker, qkv.json, which says what they are and
-which names in them are qkv's.
+Folders that qkv writes to repeatedly, such as a run, contain a marker, qkv.json, which says what they are and which
+names in them belong to qkv.
 """
 
 import json
@@ -24,19 +24,19 @@ MARKER = "qkv.json"
 
 @with_config(STRICT)
 class Marker(TypedDict):
-    """What the file qkv.json holds."""
+    """The contents of qkv.json."""
 
     made_by: Literal["qkv"]
     what: str
     """The kind of the folder."""
     names: list[str]
-    """Of the files and folders in it that are qkv's."""
+    """The files and folders in it that belong to qkv."""
 
 
 def require_writable(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
-    """Refuse, before any work is done, output files that cannot be written or that would destroy something.
+    """Reject, before any work is done, output files that cannot be written or would destroy something.
 
-    `outputs` are named by the options they were given by.
+    The keys of `outputs` are the options that name them.
     """
     given = {option: path for option, path in outputs.items() if path is not None}
     read = [path for path in inputs if path is not None]
@@ -69,7 +69,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def refuse_kept(option: str, path: Path) -> None:
-    """A file that the manifest of a saved folder, or the marker of a run, says is qkv's."""
+    """Reject a file that the manifest of a saved folder, or the marker of a run, lists as qkv's."""
     real = Path(os.path.realpath(path))
     for folder in real.parents:
         place = real.relative_to(folder)
@@ -100,9 +100,9 @@ def write_output(path: Path, content: str) -> None:
 
 
 def claim_folder(folder: Path, what: str, names: Iterable[str], advice: str) -> None:
-    """Make `folder`, or take an empty one, and mark it; one that is marked as such already may be used again.
+    """Create `folder`, or use an empty one, and mark it; a folder with the same marker may be used again.
 
-    Raises UsageError for any other folder that holds something: qkv touches only what it has made.
+    Raises UsageError for any other folder that is not empty: qkv only touches what it created.
     """
     if folder.is_dir():
         marker = read_marker(folder)
@@ -126,7 +126,7 @@ def mark_folder(folder: Path, what: str, names: Iterable[str]) -> None:
 
 
 def read_marker(folder: Path) -> Marker | None:
-    """What the marker says; None where there is none of ours."""
+    """The marker; None if there is none of ours."""
     try:
         return read_record(folder / MARKER, Marker, "a marker")
     except CorruptFolder:

@@ -1,6 +1,6 @@
-"""Kinds from other packages: installed ones announce themselves, others are named by a recipe.
+"""Kinds from other packages: installed ones are found by entry point, others are named in a recipe.
 
-A package announces its kinds in its pyproject.toml:
+A package declares its kinds in its pyproject.toml:
 
     [project.entry-points."qkv.kinds"]
     mine = "my_package.kinds"
@@ -27,7 +27,7 @@ TRUSTED = "QKV_IMPORTS"
 
 @cache
 def load_installed() -> None:
-    """Import what installed packages announce, once a process. A package that fails is left out with a warning."""
+    """Import what installed packages declare, once per process. A package that fails is skipped with a warning."""
     for point in entry_points(group=GROUP):
         try:
             point.load()
@@ -41,7 +41,7 @@ def load_installed() -> None:
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import the modules that a recipe names, and let the processes that this one starts use them, too."""
+    """Import the modules that a recipe names, and make them available to child processes too."""
     if names and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     for name in names:
@@ -57,7 +57,7 @@ def import_modules(names: Sequence[str]) -> None:
 def require_modules(names: Sequence[str]) -> None:
     """Import the modules that a model's folder names, if the user has imported or allowed them.
 
-    The folder may come from a stranger, who must not choose what is run.
+    The folder may come from a stranger, who must not decide what code runs.
     """
     trusted = os.environ.get(TRUSTED, "").split(",")
     for name in names:

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a live bar on a terminal, plain lines elsewhere; all on stderr."""
+"""Progress of long work: a live bar on a terminal, plain lines elsewhere, all on stderr."""
 
 import sys
 import time
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Protocol, TextIO
 
 Counting = Callable[[int, int | None], None]
-"""Called with (done, total or None) while something goes on."""
+"""Called with (done, total or None) while work is in progress."""
 
 
 class Reporter(Protocol):
-    """Anything that wants to know how the work goes."""
+    """Receives progress."""
 
     def say(self, sentence: str) -> None:
-        """Something worth a line."""
+        """Report one line."""
 
     def counting(self, what: str) -> Counting:
-        """A function that is called with (done, total or None) while `what` goes on."""
+        """A function to call with (done, total or None) while `what` is in progress."""
 
     def close(self) -> None:
         """No more calls."""
@@ -29,7 +29,7 @@ def clock(seconds: float) -> str:
 
 
 class Pace:
-    """What is done and what is left of one piece of work, in words."""
+    """The progress of one piece of work, as text."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -37,7 +37,7 @@ class Pace:
 
     def words(self, done: int, total: int | None) -> str:
         if self.began is None:
-            # Work that is taken up again begins in the middle: its pace is that of what is done from now on.
+            # Resumed work starts in the middle: its rate is that of what is done from now on.
             self.began = time.monotonic(), done
         if not done:
             return self.what
@@ -74,7 +74,7 @@ class PlainReporter:
         def count(done: int, total: int | None) -> None:
             nonlocal begun
             words = pace.words(done, total)
-            # Whoever has read of the work also reads that it is finished.
+            # If the work was reported, so is its end.
             if self.due() or (begun and done == total):
                 self.say(words)
                 begun = done != total
@@ -93,7 +93,7 @@ class PlainReporter:
 
 
 class LiveReporter:
-    """A bar with words beside it, for terminals."""
+    """A progress bar with text, for terminals."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -103,7 +103,7 @@ class LiveReporter:
         self.console = Console(stderr=True)
         self.bar = Progress(
             BarColumn(bar_width=12),
-            # On a narrow terminal the end is left out rather than put on a second line.
+            # On a narrow terminal the text is truncated rather than wrapped.
             TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
             console=self.console,
             transient=True,
@@ -127,7 +127,7 @@ class LiveReporter:
 
 
 class SilentReporter:
-    """For programs that want no output."""
+    """Reports nothing."""
 
     def say(self, sentence: str) -> None:
         pass

@@ -1,7 +1,7 @@
-"""How files are opened for reading, and JSON files as typed records.
+"""Opens files for reading, and reads JSON files as typed records.
 
-Only a regular file is read: a pipe that nobody writes to would never answer, and a device may never end. What a JSON
-file must hold is said as a type; whatever does not match it is refused in one sentence, before it is used.
+Only regular files are read: a pipe without a writer would block forever, and a device may never end. The contents of a
+JSON file are declared as a type; a file that does not match is rejected with one sentence before it is used.
 """
 
 import errno
@@ -18,11 +18,11 @@ from qkv.core.wording import first_problem
 T = TypeVar("T")
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-"""Of the types of records (`pydantic.with_config`): nothing is converted, no key is ignored, numbers are finite."""
+"""The config of record types (`pydantic.with_config`): nothing is converted, no key is ignored, numbers are finite."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """How many of something."""
 MAX_JSON = 256 << 20
-"""No file of a model or of a run is larger, not even a vocabulary."""
+"""The largest JSON file of a model or run, vocabularies included."""
 _KINDS = {
     stat.S_IFIFO: "it is a pipe; write its content to a file, or give it as standard input",
     stat.S_IFCHR: "it is a device, not a file",
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 def open_file(path: Path) -> BinaryIO:
-    """`path` opened for reading in binary; raises OSError, also for what is no regular file (and not /dev/null)."""
+    """`path` opened for reading in binary; raises OSError, also for anything but a regular file or /dev/null."""
     # Without O_NONBLOCK, opening a pipe waits for a process that writes to it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -32,6 +32,6 @@ TgtIds = Int[Tensor, "B T"]
 TgtWeight = Float[Tensor, "B T"]
 """How much each target token counts in the loss; 0 on padding."""
 Memory = Float[Tensor, "B S W"]
-"""What the encoder hands over; W is D unless a wiring exposes more than its last layer."""
+"""The encoder's output; W is D unless a wiring exposes more than its last layer."""
 Decoded = Float[Tensor, "B T D"]
 LogProbs = Float[Tensor, "*batch V"]

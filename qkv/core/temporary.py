@@ -1,11 +1,11 @@
-"""Temporary names beside a target: unique, so that they meet nobody else's files; those of dead processes are removed.
+"""Unique temporary names next to a target; those left by dead processes are removed.
 
     NAME.qkv-0123456789abcdef.tmp       what is being written
     NAME.qkv-0123456789abcdef.old.tmp   what it replaces, between two renames
-    NAME.qkv-0123456789abcdef.part      the output of a job that can be taken up again; its journal names it
+    NAME.qkv-0123456789abcdef.part      the output of a job that can be resumed; its journal names it
 
-The process that fills a .tmp holds a lock on it, which goes when the process ends, however it ends. So a .tmp that
-nobody holds is a leftover, and only such ones are ever removed.
+The process that writes a .tmp holds a lock on it, which is released when the process ends for whatever reason. So a
+.tmp without a lock is a leftover, and only leftovers are removed.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ def is_unique_name(name: str) -> bool:
 
 
 def old_name(temporary: Path) -> Path:
-    """Where the predecessor of `temporary` stands while the two change places."""
+    """Where the predecessor of `temporary` is kept while the two are swapped."""
     return temporary.with_name(temporary.name.removesuffix(TEMPORARY) + OLD)
 
 
@@ -51,7 +51,7 @@ def temporary_file(target: Path) -> Iterator[IO[bytes]]:
             try:
                 yield file
             finally:
-                # What went wrong is the error to report, not that its remains could not be removed.
+                # Report the original error, not that its leftovers could not be removed.
                 with suppress(OSError):
                     path.unlink()
             return
@@ -104,7 +104,7 @@ def remove_leftovers(parent: Path, *patterns: str) -> None:
         for name, match in sorted(found, key=lambda one: one[0])
         if any(fnmatchcase(match["target"], pattern) for pattern in patterns)
     ]
-    # Those with .old first: while its partner is held, the two are just changing places.
+    # Those with .old first: while the counterpart is locked, the two are being swapped.
     for path, match in ours:
         if match["ending"] == OLD and not _is_held(path.with_name(path.name.removesuffix(OLD) + TEMPORARY)):
             final = path.with_name(match["target"])
@@ -120,7 +120,7 @@ def _is_held(path: Path) -> bool:
 
 
 def _if_free(path: Path, then: Callable[[Path], None]) -> bool:
-    """Do it, unless another process holds `path`; False if one does, or if that cannot be found out."""
+    """Do it unless another process holds `path`; False if one does, or if that cannot be determined."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

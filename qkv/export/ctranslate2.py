@@ -58,10 +58,11 @@ def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None
     `quantization` is how the weights are stored; None: as they are, in float32. The model itself is not changed.
     """
     reasons = reasons_against(saved.config)
+    advice = f"; {_instead(saved.config)}" if reasons else ""
     if quantization is not None and quantization not in QUANTIZATIONS:
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")
     if reasons:
-        raise UsageError(f"the model cannot be exported to CTranslate2: {'; '.join(reasons)}; {_instead(saved.config)}")
+        raise UsageError(f"the model cannot be exported to CTranslate2: {'; '.join(reasons)}{advice}")
     spec = _filled_spec(saved)
     spec.validate()
     spec.optimize(quantization=quantization)

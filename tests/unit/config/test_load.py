@@ -195,7 +195,7 @@ def test_all_problems_are_told_in_the_order_of_the_file(complaint: Complaint) ->
 def test_very_many_problems_are_cut_short(complaint: Complaint) -> None:
     lines = complaint("\n".join(f"key{i}: 1" for i in range(1000)))
     assert len(lines) == 21
-    assert lines[-1] == "… and more; mend these first"
+    assert lines[-1] == "… and more; fix these first"
 
 
 def test_control_characters_and_long_texts_do_not_reach_the_terminal(complaint: Complaint) -> None:
