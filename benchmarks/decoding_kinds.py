@@ -28,7 +28,7 @@ from qkv.evaluation.files import EvaluationSet, read_evaluation_set
 from qkv.evaluation.metrics.base import Metric
 from qkv.evaluation.metrics.registry import choose_metrics
 from qkv.export.folder import export_model
-from qkv.export.onnx import reasons_against
+from qkv.export.onnx import onnx_obstacles
 from qkv.kernels.threads import using_threads
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
@@ -128,7 +128,7 @@ def _one_model(name: str, folder: Path, scratch: Path, how: OnePass) -> Iterator
     if how.judge is not None and kind in CHOICES:
         search = CHOICES[kind].model_copy(update={"rescore": how.judge, **penalty})
         yield System(f"{name}, rescored", name, folder, "torch", search)
-    if reasons_against(config):
+    if onnx_obstacles(config):
         return
     if "onnxruntime" in how.engines:
         yield System(f"{name}, onnxruntime", name, folder, "onnxruntime", once)

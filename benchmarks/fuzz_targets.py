@@ -19,9 +19,9 @@ from qkv.core.files import MANIFEST, _checksum_of, sha256_of, verify_folder
 from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
-from qkv.data.store import Limits, PairStore
+from qkv.data.store import PairLimits, PairStore
 from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
-from qkv.models.saved.header import require_memory
+from qkv.models.saved.header import require_model_memory
 from qkv.models.saved.weights import load_weights, read_weights
 from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
@@ -129,7 +129,7 @@ def _model(folder: Path) -> list[Target]:
 
 def _read_weights(folder: Path, model: Transformer) -> None:
     """As `load_model` does it; the model is not built each time."""
-    require_memory(folder / WEIGHTS)
+    require_model_memory(folder / WEIGHTS)
     verify_folder(folder)
     load_weights(model, read_weights(folder / WEIGHTS), folder)
 
@@ -195,7 +195,7 @@ def _store(folder: Path) -> list[Target]:
         ("src_len.bin", [spoilt_bytes]),
     ):
         own = folder / f"store {name}"
-        build_store(own, [TsvCorpus(path=tsv)], folder, "error", Limits(99, 99), saved.tokenizers)
+        build_store(own, [TsvCorpus(path=tsv)], folder, "error", PairLimits(99, 99), saved.tokenizers)
 
         def read(own: Path = own) -> None:
             store = PairStore.open(own)

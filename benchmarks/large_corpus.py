@@ -19,7 +19,7 @@ import numpy as np
 
 from qkv.data.check import check_data
 from qkv.data.stream import BatchStream
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 from qkv.training.setup.prepare import prepare
@@ -80,7 +80,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     run = RunFolder(settings.run)
     run.create()
     with stage("prepare", pairs):
-        prepared = prepare(settings, run, SilentReporter().counting)
+        prepared = prepare(settings, run, SilentTrainingReporter().counting)
     store = prepared.train
     print("\n".join(store.report.lines()))
     stream = BatchStream(store, prepared.tokenizers, settings.batch, options.seed)
@@ -93,7 +93,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     del stream, plan
     seen = options.updates * len(store) // len(BatchStream(store, prepared.tokenizers, settings.batch, 1).plan(0))
     with stage("train", seen):
-        Trainer(settings, SilentReporter()).train()
+        Trainer(settings, SilentTrainingReporter()).train()
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
-from qkv.search.base import Limits, SearchTask
+from qkv.search.base import LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
@@ -135,7 +135,7 @@ def accuracy(model: Transformer, task: str, length: int, samples: int) -> tuple[
     source = random.Random(f"{task} {length}")
     pairs = [TASKS[task](source, length) for _ in range(samples)]
     batch = batch_of(pairs)
-    limits = [Limits(len(right) + SPARE) for _, right in pairs]
+    limits = [LengthLimits(len(right) + SPARE) for _, right in pairs]
     found = GreedyConfig().run(ModelSteps(model), SearchTask(batch.src, batch.src_keep, SPECIAL, limits))
     characters = sequences = total = 0
     for (best, *_), (_, right) in zip(found, pairs, strict=True):

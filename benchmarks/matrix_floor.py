@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import Team
 from qkv.training.loop import Loop
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import make_loop
@@ -131,7 +131,7 @@ def main() -> None:
         settings = recipe(options.data, Path(folder), options.preset)
         run = RunFolder(settings.run)
         run.create()
-        prepare(settings, run, SilentReporter().counting)
+        prepare(settings, run, SilentTrainingReporter().counting)
         context = multiprocessing.get_context("spawn")
         results = context.Queue()
         processes = [

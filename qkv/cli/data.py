@@ -46,11 +46,11 @@ def modality(
     import json
 
     from qkv.data.texts import paired, read_texts, survey
-    from qkv.evaluation.modality import measure, spread, token_words
+    from qkv.evaluation.modality import measure, spread_texts, token_words
     from qkv.text import load_tokenizers
 
     both = paired(read_texts(src), read_texts(tgt), (src, tgt))
-    chosen = spread(both, survey(src).lines, pairs)
+    chosen = spread_texts(both, survey(src).lines, pairs)
     found = measure(chosen, *token_words(load_tokenizers(tokenizers) if tokenizers else None))
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))

@@ -46,7 +46,7 @@ def tune(
     from qkv.cli.shared.tables import print_tables
     from qkv.config import load_config
     from qkv.core.progress import default_reporter
-    from qkv.evaluation.tune import grid_of, overrides_of, spread, tune
+    from qkv.evaluation.tune import grid_of, overrides_of, spread_questions, tune
     from qkv.models.saved.folder import CONFIG, SavedConfig
     from qkv.models.saved.locate import locate_model
     from qkv.training.run.lock import require_free
@@ -58,7 +58,7 @@ def tune(
         # A training that finds a better model would replace the folder, and what is stored with it.
         require_free(folder.parent)
     fixed, points = grid_of(settings or [], load_config(SavedConfig, folder / CONFIG).model.decoder)
-    test = spread(given_test_set(ref, src, tsv, data, None) or own_test([model], "dev"), max_sources)
+    test = spread_questions(given_test_set(ref, src, tsv, data, None) or own_test([model], "dev"), max_sources)
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)
     try:

@@ -28,7 +28,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class Pace:
+class ProgressText:
     """The progress of one piece of work, as text."""
 
     def __init__(self, what: str) -> None:
@@ -68,7 +68,7 @@ class PlainReporter:
         print(sentence, file=self.stream, flush=True)
 
     def counting(self, what: str) -> Counting:
-        pace = Pace(what)
+        pace = ProgressText(what)
         begun = False
 
         def count(done: int, total: int | None) -> None:
@@ -115,7 +115,7 @@ class LiveReporter:
         self.console.print(sentence, markup=False, highlight=False)
 
     def counting(self, what: str) -> Counting:
-        pace = Pace(what)
+        pace = ProgressText(what)
 
         def count(done: int, total: int | None) -> None:
             self.bar.update(self.task, description=pace.words(done, total), completed=done, total=total)

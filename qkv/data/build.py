@@ -20,13 +20,13 @@ from qkv.data.store import (
     TEXT_FILE,
     TGT_LEN_FILE,
     CorpusRange,
-    Limits,
+    PairLimits,
     StoreReport,
     write_about,
 )
 from qkv.text.folder import TokenizerPair
 
-Progress = Callable[[int, int | None], None]
+CountProgress = Callable[[int, int | None], None]
 """Called now and then with (pairs done, pairs in all if known)."""
 Keep = Callable[[RawPair], bool]
 """Which pairs belong to this part of a hold-out."""
@@ -40,9 +40,9 @@ def build_store(
     corpora: Sequence[CorpusConfig],
     root: Path,
     invalid: Policy,
-    limits: Limits,
+    limits: PairLimits,
     tokenizers: TokenizerPair,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
     keep: Keep | None = None,
     about: dict[str, Any] | None = None,
 ) -> StoreReport:
@@ -99,7 +99,7 @@ class _Side:
 class _Writer:
     """Appends usable pairs to the files of a store and counts the others."""
 
-    def __init__(self, folder: Path, limits: Limits, tokenizers: TokenizerPair) -> None:
+    def __init__(self, folder: Path, limits: PairLimits, tokenizers: TokenizerPair) -> None:
         self.tokenizers = tokenizers
         self.src = _Side(limits.max_src, tokenizers.src.special.unk)
         self.tgt = _Side(limits.max_tgt, tokenizers.tgt.special.unk)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from qkv.data.build import Progress
+from qkv.data.build import CountProgress
 from qkv.data.config import BatchConfig
 from qkv.data.length_limit import LengthLimit, fit_length_limit
 from qkv.data.order import Budget, epoch_plan
 from qkv.data.overlap import Overlap, overlap_with_train
 from qkv.data.parts import text_hash
-from qkv.data.store import Lengths, PairStore, StoreReport
+from qkv.data.store import LengthArray, PairStore, StoreReport
 from qkv.text.folder import TokenizerPair
 
 QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "99%": 0.99, "max": 1.0}
@@ -89,7 +89,7 @@ def check_data(
     tokenizers: TokenizerPair,
     batch: BatchConfig,
     seed: int = 0,
-    progress: Progress = lambda done, total: None,
+    progress: CountProgress = lambda done, total: None,
 ) -> DataReport:
     """Look at prepared data: `train`, and maybe `dev` and `test`. Duplicates are found by 64-bit hashes."""
     train = stores["train"]
@@ -118,7 +118,7 @@ def check_data(
     )
 
 
-def _check_part(store: PairStore, progress: Progress) -> PartReport:
+def _check_part(store: PairStore, progress: CountProgress) -> PartReport:
     pairs = np.empty(len(store), np.uint64)
     copies = done = 0
     for chunk in store.chunks():
@@ -140,7 +140,7 @@ def _check_part(store: PairStore, progress: Progress) -> PartReport:
     )
 
 
-def _quantiles(lengths: Lengths) -> dict[str, int]:
+def _quantiles(lengths: LengthArray) -> dict[str, int]:
     values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
     return {name: int(value) for name, value in zip(QUANTILES, values, strict=True)}
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from qkv.config.base import Config
 from qkv.data.lines import Policy
 from qkv.data.readers import AnyCorpus
-from qkv.data.store import Limits
+from qkv.data.store import PairLimits
 
 
 def _as_list(value: Any) -> Any:
@@ -44,8 +44,8 @@ class DataConfig(Config):
         return self
 
     @property
-    def limits(self) -> Limits:
-        return Limits(max_src=self.max_src_tokens, max_tgt=self.max_tgt_tokens)
+    def limits(self) -> PairLimits:
+        return PairLimits(max_src=self.max_src_tokens, max_tgt=self.max_tgt_tokens)
 
 
 class BatchConfig(Config):

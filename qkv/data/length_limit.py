@@ -7,7 +7,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from qkv.config.base import Config
-from qkv.data.store import Lengths
+from qkv.data.store import LengthArray
 
 COVERED = 0.999
 """The share of training pairs that lie on or below the fitted line."""
@@ -38,7 +38,7 @@ BEFORE = LengthLimit(factor=2.0, extra=10)
 """The limit of a model that was saved without one."""
 
 
-def fit_length_limit(src_len: Lengths, tgt_len: Lengths) -> LengthLimit:
+def fit_length_limit(src_len: LengthArray, tgt_len: LengthArray) -> LengthLimit:
     """The limit for a model that learns from pairs of these lengths, END included.
 
     Of all lines a x source + b with b >= 0 that cover 99.9 % of the pairs, the one with the smallest mean; the limit is
@@ -58,7 +58,7 @@ def fit_length_limit(src_len: Lengths, tgt_len: Lengths) -> LengthLimit:
     )
 
 
-def _distinct(src_len: Lengths, tgt_len: Lengths) -> tuple[npt.NDArray[np.float64], ...]:
+def _distinct(src_len: LengthArray, tgt_len: LengthArray) -> tuple[npt.NDArray[np.float64], ...]:
     """The different pairs of lengths, and how often each occurs."""
     keys, counts = np.empty(0, np.uint64), np.empty(0, np.int64)
     for start in range(0, len(src_len), AT_ONCE):

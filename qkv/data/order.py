@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.core.errors import UsageError
-from qkv.data.store import CorpusRange, Lengths
+from qkv.data.store import CorpusRange, LengthArray
 
 Indices = npt.NDArray[np.integer[Any]]
 MAX_SORTED_LENGTH = (1 << 15) - 1
@@ -47,7 +47,7 @@ class BatchPlan:
         place = int(self.shuffled[index])
         return self.rows[int(self.bounds[place]) : int(self.bounds[place + 1])]
 
-    def padding(self, src_len: Lengths, tgt_len: Lengths) -> float:
+    def padding(self, src_len: LengthArray, tgt_len: LengthArray) -> float:
         """The fraction of all positions of both sides that is padding."""
         starts, rows = self.bounds[:-1], np.diff(self.bounds)
         real = padded = 0
@@ -58,7 +58,7 @@ class BatchPlan:
 
 
 def epoch_plan(
-    src_len: Lengths, tgt_len: Lengths, ranges: Sequence[CorpusRange], seed: int, epoch: int, budget: Budget
+    src_len: LengthArray, tgt_len: LengthArray, ranges: Sequence[CorpusRange], seed: int, epoch: int, budget: Budget
 ) -> BatchPlan:
     """The batches of `epoch` (counted from 0)."""
     rows = _chosen(ranges, seed, epoch)
@@ -105,7 +105,7 @@ def _chosen(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _length_order(src_len: Lengths, tgt_len: Lengths, bits: np.random.PCG64) -> Indices:
+def _length_order(src_len: LengthArray, tgt_len: LengthArray, bits: np.random.PCG64) -> Indices:
     """Sort by the longer side; then by source minus target length, plus up to two tokens at random.
 
     The second key goes up and down in turn, so that neighbours across a change of the first are alike too. Its
@@ -123,7 +123,7 @@ def _length_order(src_len: Lengths, tgt_len: Lengths, bits: np.random.PCG64) -> 
     return np.argsort(key, kind="stable")
 
 
-def _cut(longest: Lengths, budget: Budget) -> Indices:
+def _cut(longest: LengthArray, budget: Budget) -> Indices:
     """Bounds of consecutive batches, each as large as the budget allows."""
     bounds = [0]
     while (start := bounds[-1]) < len(longest):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import chain
 
-from qkv.data.build import Progress
+from qkv.data.build import CountProgress
 from qkv.data.store import PairStore
 
 
@@ -15,7 +15,9 @@ class Overlap:
     sources: int
 
 
-def overlap_with_train(part: PairStore, train: PairStore, progress: Progress = lambda done, total: None) -> Overlap:
+def overlap_with_train(
+    part: PairStore, train: PairStore, progress: CountProgress = lambda done, total: None
+) -> Overlap:
     """The texts of `part` are held in memory; those of train pass by, and `progress` counts them."""
     pairs = list(chain.from_iterable(part.chunks()))
     wanted_pairs, wanted_sources = set(pairs), {src for src, _ in pairs}

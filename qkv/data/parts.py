@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from qkv.core.errors import DataError, UsageError
-from qkv.data.build import Keep, Progress
+from qkv.data.build import CountProgress, Keep
 from qkv.data.config import DataConfig
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
@@ -19,7 +19,7 @@ PROGRESS_EVERY = 100_000
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """The pairs of `corpora` that `keep` accepts (None: all)."""
 
     corpora: tuple[CorpusConfig, ...]
@@ -35,12 +35,14 @@ class Part:
                     yield pair.src if side == "src" else pair.tgt
 
 
-def data_parts(data: DataConfig, progress: Progress | None = None, with_test: bool = False) -> dict[str, Part]:
+def data_parts(
+    data: DataConfig, progress: CountProgress | None = None, with_test: bool = False
+) -> dict[str, CorpusPart]:
     """The parts that `data` has, by name (`train`, `dev`, `test`), after checking that every file is there."""
     named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test) if with_test else ()}
     for name, corpora in named.items():
         _require_files(name, corpora, data.root)
-    parts = {name: Part(corpora, data.root, data.invalid_utf8) for name, corpora in named.items() if corpora}
+    parts = {name: CorpusPart(corpora, data.root, data.invalid_utf8) for name, corpora in named.items() if corpora}
     if data.holdout is not None:
         sources = choose_holdout(data.train, data.root, data.invalid_utf8, data.holdout, progress)
         once = tuple(corpus.model_copy(update={"weight": 1.0}) for corpus in data.train)
@@ -50,7 +52,7 @@ def data_parts(data: DataConfig, progress: Progress | None = None, with_test: bo
 
 
 def choose_holdout(
-    corpora: Sequence[CorpusConfig], root: Path, invalid: Policy, pairs: int, progress: Progress | None = None
+    corpora: Sequence[CorpusConfig], root: Path, invalid: Policy, pairs: int, progress: CountProgress | None = None
 ) -> frozenset[int]:
     """Hashes of sources that have `pairs` pairs together, lowest hash first: a choice that adding data hardly moves.
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from qkv.core.errors import CorruptFolder
 from qkv.core.files import read_manifest
-from qkv.data.build import Progress, build_store
+from qkv.data.build import CountProgress, build_store
 from qkv.data.config import DataConfig
-from qkv.data.parts import Part
+from qkv.data.parts import CorpusPart
 from qkv.data.store import PairStore
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import fingerprint
@@ -18,10 +18,10 @@ STORE_FORMAT = 1
 
 def prepare_data(
     data: DataConfig,
-    parts: dict[str, Part],
+    parts: dict[str, CorpusPart],
     tokenizers: TokenizerPair,
     folder: Path,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
 ) -> dict[str, PairStore]:
     """The stores of `parts`, each in the subfolder of its name, built where the inputs have changed."""
     stores = {}
@@ -43,7 +43,7 @@ def prepare_data(
     return stores
 
 
-def _inputs(data: DataConfig, part: Part, tokenizers: TokenizerPair) -> str:
+def _inputs(data: DataConfig, part: CorpusPart, tokenizers: TokenizerPair) -> str:
     """A hash of all that decides what is in a store; files go in by size and time of change."""
     files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
     inputs = {

@@ -35,12 +35,12 @@ LENGTH = np.dtype("<u4")
 TEXT_FILE, INDEX_FILE, ABOUT_FILE = "text.bin", "index.bin", "store.json"
 SRC_LEN_FILE, TGT_LEN_FILE = "src_len.bin", "tgt_len.bin"
 
-Lengths = npt.NDArray[np.uint32]
+LengthArray = npt.NDArray[np.uint32]
 
 
 @with_config(STRICT)
 @dataclass(frozen=True)
-class Limits:
+class PairLimits:
     """The most tokens of a side, its end token included."""
 
     max_src: Count
@@ -99,8 +99,8 @@ class PairStore:
         self.limits = about["limits"]
         self.report = about["report"]
         try:
-            self.src_len: Lengths = np.fromfile(folder / SRC_LEN_FILE, dtype=LENGTH)
-            self.tgt_len: Lengths = np.fromfile(folder / TGT_LEN_FILE, dtype=LENGTH)
+            self.src_len: LengthArray = np.fromfile(folder / SRC_LEN_FILE, dtype=LENGTH)
+            self.tgt_len: LengthArray = np.fromfile(folder / TGT_LEN_FILE, dtype=LENGTH)
             self._text = os.open(folder / TEXT_FILE, os.O_RDONLY)
             self._index = os.open(folder / INDEX_FILE, os.O_RDONLY)
         except OSError as error:
@@ -183,11 +183,11 @@ class About(TypedDict):
     """What `store.json` holds."""
 
     ranges: list[CorpusRange]
-    limits: Limits
+    limits: PairLimits
     report: StoreReport
 
 
-def write_about(folder: Path, ranges: Sequence[CorpusRange], limits: Limits, report: StoreReport) -> None:
+def write_about(folder: Path, ranges: Sequence[CorpusRange], limits: PairLimits, report: StoreReport) -> None:
     about = {"ranges": ranges, "limits": asdict(limits), "report": asdict(report)}
     (folder / ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 

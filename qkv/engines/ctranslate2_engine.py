@@ -17,7 +17,7 @@ from qkv.export.ctranslate2 import ROWS, WHAT
 from qkv.export.int8 import choose_backend
 from qkv.kernels.threads import cores
 from qkv.models.saved.folder import CONFIG, SavedConfig
-from qkv.search.base import Limits, SearchConfig, SteppedSearch
+from qkv.search.base import LengthLimits, SearchConfig, SteppedSearch
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis, not_a_number
@@ -77,7 +77,7 @@ PLAIN = {"float16": "float32", "bfloat16": "float32", "int8_float16": "int8_floa
 """How weights are computed with on a machine that has no half precision."""
 
 
-def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
+def ctranslate2_search_obstacles(search: SearchConfig, nbest: int = 1) -> list[str]:
     """What of a search CTranslate2 cannot do, or would do otherwise than we."""
     if type(search) not in (GreedyConfig, BeamConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
@@ -99,9 +99,9 @@ def reasons_against_search(search: SearchConfig, nbest: int = 1) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def reasons_against_request(request: DecodeRequest) -> list[str]:
+def ctranslate2_request_obstacles(request: DecodeRequest) -> list[str]:
     """The same of a whole request; known without any model."""
-    reasons = reasons_against_search(request.search, request.nbest)
+    reasons = ctranslate2_search_obstacles(request.search, request.nbest)
     if any(each.prefix or each.forbidden or each.required for each in request.constraints):
         reasons.append("it takes no prefix, forbidden or required words")
     return reasons
@@ -133,7 +133,7 @@ class CTranslate2Engine:
         self._translator = _open(folder, manifest.get("quantization"), self.parallel)
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
-        if reasons := reasons_against_request(request):
+        if reasons := ctranslate2_request_obstacles(request):
             raise UsageError(f"CTranslate2 cannot decode so: {'; '.join(reasons)}; use the engine torch")
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
         names = self._src_names
@@ -145,12 +145,12 @@ class CTranslate2Engine:
         return found
 
     def _search(
-        self, words: list[list[str]], limits: Sequence[Limits], request: DecodeRequest
+        self, words: list[list[str]], limits: Sequence[LengthLimits], request: DecodeRequest
     ) -> dict[int, "TranslationResult"]:
         """What CTranslate2 finds for each sentence, but for those that may not begin."""
         search = request.search
         results: dict[int, TranslationResult] = {}
-        again: dict[Limits, list[int]] = defaultdict(list)
+        again: dict[LengthLimits, list[int]] = defaultdict(list)
         for call, rows in _calls(limits, search).items():
             patience = first_patience(search, call.max_length)
             found = self._translate([words[row] for row in rows], call, request, patience)
@@ -166,7 +166,7 @@ class CTranslate2Engine:
         return results
 
     def _translate(
-        self, words: list[list[str]], limits: Limits, request: DecodeRequest, patience: float
+        self, words: list[list[str]], limits: LengthLimits, request: DecodeRequest, patience: float
     ) -> list["TranslationResult"]:
         search = request.search
         beam = search if isinstance(search, BeamConfig) else None
@@ -237,25 +237,27 @@ def _alpha(search: SearchConfig) -> float:
     return penalty.alpha if isinstance(penalty, Power) else 0.0
 
 
-def _calls(limits: Sequence[Limits], search: SearchConfig) -> Mapping[Limits, list[int]]:
+def _calls(limits: Sequence[LengthLimits], search: SearchConfig) -> Mapping[LengthLimits, list[int]]:
     """Which sentences are decoded together, and within which limits.
 
     CTranslate2 has one limit for a call. A sentence that stops before its own limit is not changed by a longer one,
     and one that does not is done again. A beam without length penalty does not tell when it stopped, and an exact one
     goes on to its limit.
     """
-    calls: dict[Limits, list[int]] = defaultdict(list)
+    calls: dict[LengthLimits, list[int]] = defaultdict(list)
     own_calls = isinstance(search, BeamConfig) and (search.unpenalised or search.stop == "exact")
     longest: dict[int, int] = defaultdict(int)
     for own in limits:
         longest[own.min_length] = max(longest[own.min_length], own.max_length)
     for row, own in enumerate(limits):
         if own.max_length:
-            calls[own if own_calls else Limits(longest[own.min_length], own.min_length)].append(row)
+            calls[own if own_calls else LengthLimits(longest[own.min_length], own.min_length)].append(row)
     return calls
 
 
-def _done(result: "TranslationResult", own: Limits, call: Limits, patience: float, request: DecodeRequest) -> bool:
+def _done(
+    result: "TranslationResult", own: LengthLimits, call: LengthLimits, patience: float, request: DecodeRequest
+) -> bool:
     """Whether a search within the limits `call` found what our own search finds within its `own` limits."""
     search, lengths = request.search, [len(each) for each in result.hypotheses]
     # Fewer hypotheses had ended before the last step than are here, so one is as long as the search was.

@@ -45,17 +45,17 @@ class CTranslate2(FastEngine):
     packages = ("ctranslate2",)
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
-        from qkv.export.ctranslate2 import ROWS, reasons_against
+        from qkv.export.ctranslate2 import ROWS, ctranslate2_obstacles
 
-        reasons = reasons_against(config)
+        reasons = ctranslate2_obstacles(config)
         if config.model.positions.limit is None:
             reasons += _too_long(longest, ROWS, request, ROWS)
         return reasons
 
     def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
-        from qkv.engines.ctranslate2_engine import reasons_against_request
+        from qkv.engines.ctranslate2_engine import ctranslate2_request_obstacles
 
-        return reasons_against_request(request)
+        return ctranslate2_request_obstacles(request)
 
     def approximates(self, request: DecodeRequest) -> bool:
         from qkv.engines.ctranslate2_engine import approximates
@@ -85,17 +85,17 @@ class OnnxRuntime(FastEngine):
     packages = ("onnx", "onnxruntime")
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
-        from qkv.export.onnx import ROWS, longest_source, reasons_against
+        from qkv.export.onnx import ROWS, longest_source, onnx_obstacles
 
-        reasons = reasons_against(config)
+        reasons = onnx_obstacles(config)
         if config.model.positions.limit is None:
             reasons += _too_long(longest, longest_source(config), request, ROWS)
         return reasons
 
     def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
-        from qkv.engines.onnx_engine import reasons_against_request
+        from qkv.engines.onnx_engine import onnx_request_obstacles
 
-        return reasons_against_request(request, config.model.decoder.kind)
+        return onnx_request_obstacles(request, config.model.decoder.kind)
 
     def approximates(self, request: DecodeRequest) -> bool:
         return False

@@ -17,7 +17,7 @@ from qkv.export.int8 import sums_are_exact
 from qkv.export.onnx import FORMAT, GRAPH, WHAT
 from qkv.export.onnx_canvas import onnx_canvases
 from qkv.kernels.threads import cores
-from qkv.search.base import Limits, SearchConfig
+from qkv.search.base import LengthLimits, SearchConfig
 from qkv.search.hypothesis import Hypothesis, not_a_number
 from qkv.search.refinement.base import ReaderConfig, reader_of
 from qkv.search.refinement.search import RefineConfig
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
+def onnx_search_obstacles(search: SearchConfig, kind: str) -> list[str]:
     """What of a search one pass over one canvas cannot do."""
     if not isinstance(search, RefineConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
@@ -46,9 +46,9 @@ def reasons_against_search(search: SearchConfig, kind: str) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def reasons_against_request(request: DecodeRequest, kind: str) -> list[str]:
+def onnx_request_obstacles(request: DecodeRequest, kind: str) -> list[str]:
     """The same of a whole request."""
-    reasons = reasons_against_search(request.search, kind)
+    reasons = onnx_search_obstacles(request.search, kind)
     if request.nbest > 1:
         reasons.append(f"one pass gives one output, not {request.nbest}")
     if request.attention:
@@ -85,7 +85,7 @@ class OnnxEngine:
         return cls((folder / GRAPH).read_bytes(), threads)
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
-        if reasons := reasons_against_request(request, self.kind):
+        if reasons := onnx_request_obstacles(request, self.kind):
             raise UsageError(f"ONNX Runtime cannot decode so: {'; '.join(reasons)}; use the engine torch")
         if not sources:
             return []
@@ -103,7 +103,7 @@ class OnnxEngine:
         return found
 
     def _run(
-        self, sources: Sequence[list[int]], limits: Sequence[Limits], reader: ReaderConfig
+        self, sources: Sequence[list[int]], limits: Sequence[LengthLimits], reader: ReaderConfig
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         lengths = [len(ids) for ids in sources]
         src = np.full((len(sources), max(lengths)), SPECIAL.pad, dtype=np.int64)

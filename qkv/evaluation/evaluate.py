@@ -21,7 +21,7 @@ SCORED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """A metric over the whole test set."""
 
     metric: Metric
@@ -46,7 +46,7 @@ class Evaluation:
 
     test: EvaluationSet
     outputs: list[str]
-    scores: list[Score]
+    scores: list[MetricScore]
     unit: str
     """What the length of a group is counted in."""
     by_length: list[ScoredGroup]
@@ -109,7 +109,7 @@ def evaluate_outputs(
         test=test,
         outputs=list(outputs),
         scores=[
-            Score(metric, value, interval, metric.detail(total), metric.signature(test.references))
+            MetricScore(metric, value, interval, metric.detail(total), metric.signature(test.references))
             for metric, value, total, interval in zip(metrics, values, totals, found, strict=True)
         ],
         unit=unit,

@@ -17,37 +17,37 @@ from numpy.typing import NDArray
 from qkv.core.errors import DataError
 from qkv.text import TokenizerPair
 
-Ids = NDArray[np.int64]
+IdArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Pair = tuple[Sequence[int], Sequence[int]]
+IdPair = tuple[Sequence[int], Sequence[int]]
 """A source and a target as the numbers of their words, from 0 on; both have words."""
 EMPTY = -1
 """The number of the empty word."""
 
 
-class Links(NamedTuple):
+class AlignmentLinks(NamedTuple):
     """Words that belong together: target word `tgt[n]` comes from source word `src[n]`, EMPTY if from none."""
 
-    src: Ids
-    tgt: Ids
+    src: IdArray
+    tgt: IdArray
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Every link that could be: each target word of each pair with each word of its source, one after another."""
 
-    links: Links
-    start: Ids
+    links: AlignmentLinks
+    start: IdArray
     """Where the links of each target word begin."""
-    word: Ids
+    word: IdArray
     """The target word, counted over all pairs, of each link."""
-    kind: Ids
+    kind: IdArray
     """The number of the link's (source word, target word) among all different ones."""
-    src_of_kind: Ids
+    src_of_kind: IdArray
     """The source word of each kind, EMPTY + 1 = 0 for the empty word."""
 
 
-def candidates(pairs: Sequence[Pair]) -> Candidates:
+def candidates(pairs: Sequence[IdPair]) -> Candidates:
     # The empty word stands last: of equals the first is taken, and a real word shall be first.
     sources = [np.array([*src, EMPTY], dtype=np.int64) for src, _ in pairs]
     src = np.concatenate([np.tile(own, len(tgt)) for own, (_, tgt) in zip(sources, pairs, strict=True)])
@@ -56,7 +56,7 @@ def candidates(pairs: Sequence[Pair]) -> Candidates:
     width = int(tgt.max()) + 1
     kinds, kind = np.unique((src - EMPTY) * width + tgt, return_inverse=True)
     return Candidates(
-        Links(src, tgt), sizes.cumsum() - sizes, np.repeat(np.arange(len(sizes)), sizes), kind, kinds // width
+        AlignmentLinks(src, tgt), sizes.cumsum() - sizes, np.repeat(np.arange(len(sizes)), sizes), kind, kinds // width
     )
 
 
@@ -65,13 +65,13 @@ def fit(given: Candidates, rounds: int) -> list[float]:
     return _em(given, rounds)[1]
 
 
-def align(given: Candidates, rounds: int = 5) -> Links:
+def align(given: Candidates, rounds: int = 5) -> AlignmentLinks:
     """The most probable link of each target word, of equals the one of the first source word."""
     weight = _em(given, rounds)[0][given.kind]
     best = weight == np.maximum.reduceat(weight, given.start)[given.word]
     places = np.flatnonzero(best)
     first = places[np.unique(given.word[places], return_index=True)[1]]
-    return Links(given.links.src[first], given.links.tgt[first])
+    return AlignmentLinks(given.links.src[first], given.links.tgt[first])
 
 
 def _em(given: Candidates, rounds: int) -> tuple[Floats, list[float]]:
@@ -121,7 +121,7 @@ class Modality:
         return asdict(self)
 
 
-def spread(texts: Iterable[T], total: int, wanted: int) -> Iterator[T]:
+def spread_texts(texts: Iterable[T], total: int, wanted: int) -> Iterator[T]:
     """`wanted` of the `total` texts, evenly spread; all of them where there are no more."""
     for number, text in enumerate(texts):
         if total <= wanted or number * wanted // total != (number - 1) * wanted // total:
@@ -132,7 +132,7 @@ def measure(pairs: Iterable[tuple[str, str]], src_words: Words, tgt_words: Words
     """Of parallel texts."""
     src_ids: dict[str | int, int] = {}
     tgt_ids: dict[str | int, int] = {}
-    numbered: list[Pair] = []
+    numbered: list[IdPair] = []
     left_out = 0
     for src, tgt in pairs:
         both = src_words(src), tgt_words(tgt)
@@ -162,7 +162,7 @@ def measure(pairs: Iterable[tuple[str, str]], src_words: Words, tgt_words: Words
     )
 
 
-def entropies(links: Links) -> tuple[Floats, Floats]:
+def entropies(links: AlignmentLinks) -> tuple[Floats, Floats]:
     """H(y | x) in bits of each source word that has links, and how many it has."""
     real = links.src != EMPTY
     both, joint = np.unique(np.stack([links.src[real], links.tgt[real]]), axis=1, return_counts=True)

@@ -19,7 +19,7 @@ from qkv.translate.output import plain
 from qkv.translate.settings import translation_config
 from qkv.translate.translator import Translator
 
-Settings = dict[str, str]
+GridPoint = dict[str, str]
 """Keys such as search.size, and values as they are written on the command line."""
 
 BEAM_GRID: Sequence[Mapping[str, str]] = (
@@ -34,7 +34,7 @@ BEAM_GRID: Sequence[Mapping[str, str]] = (
 class Trial:
     """One search, and what came of it."""
 
-    settings: Settings
+    settings: GridPoint
     """Its point of the grid; empty for a present search that is not in the grid."""
     scores: list[float]
     """In the order of the metrics; the first one decides."""
@@ -50,7 +50,7 @@ class Tuning:
 
     metrics: list[Metric]
     trials: list[Trial]
-    fixed: Settings
+    fixed: GridPoint
     """What holds for all of them."""
 
     @property
@@ -79,7 +79,7 @@ class Tuning:
         }
 
     @property
-    def best_search(self) -> Settings:
+    def best_search(self) -> GridPoint:
         """The settings of the best one that belong to the search; others, such as batch_tokens, are not stored."""
         settings = self.fixed | self.best.settings
         return {key: value for key, value in settings.items() if key.startswith("search.")}
@@ -93,7 +93,7 @@ class Tuning:
         return keys
 
 
-def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[Settings, list[Settings]]:
+def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[GridPoint, list[GridPoint]]:
     """Of arguments such as `search.size=2,4` or `search.stop=exact`: what is fixed, and the points of the grid.
 
     Keys with several values make the grid; without any, it is the usual one of the decoder.
@@ -125,15 +125,15 @@ def _values(text: str) -> list[str]:
     return [value.strip() for value in text.split(",") if value.strip()]
 
 
-def _without(part: Mapping[str, str], fixed: Settings) -> dict[str, str]:
+def _without(part: Mapping[str, str], fixed: GridPoint) -> dict[str, str]:
     return {key: values for key, values in part.items() if key not in fixed}
 
 
-def _distinct(points: Sequence[Settings]) -> list[Settings]:
+def _distinct(points: Sequence[GridPoint]) -> list[GridPoint]:
     return [point for place, point in enumerate(points) if point and point not in points[:place]]
 
 
-def spread(test: EvaluationSet, most: int | None) -> EvaluationSet:
+def spread_questions(test: EvaluationSet, most: int | None) -> EvaluationSet:
     """`most` of its questions, at even distances."""
     if most is None or len(test) <= most:
         return test
@@ -147,8 +147,8 @@ def tune(
     translator: Translator,
     test: EvaluationSet,
     metrics: Sequence[Metric],
-    fixed: Settings,
-    points: Sequence[Settings],
+    fixed: GridPoint,
+    points: Sequence[GridPoint],
     progress: Counting = lambda done, total: None,
 ) -> Tuning:
     """Decode the sources of `test` with the present search of `translator`, then with the settings of each point, and
@@ -179,8 +179,8 @@ def tune(
 
 
 def _candidates(
-    translator: Translator, fixed: Settings, points: Sequence[Settings]
-) -> list[tuple[Settings, SearchConfig]]:
+    translator: Translator, fixed: GridPoint, points: Sequence[GridPoint]
+) -> list[tuple[GridPoint, SearchConfig]]:
     """The present search, then those of the points that differ from it."""
     decoder, present = translator.models.config.model.decoder, translator.search
     # A translator gives its search the model's own limits: with them the same settings are equal.
@@ -189,12 +189,12 @@ def _candidates(
     return [(own, present), *((point, search) for point, search in grid if search != present)]
 
 
-def _search(settings: Settings, decoder: DecoderConfig) -> SearchConfig:
+def _search(settings: GridPoint, decoder: DecoderConfig) -> SearchConfig:
     search = translation_config(overrides_of(settings)).search
     if problem := search_problem(search, decoder):
         raise UsageError(problem)
     return search
 
 
-def overrides_of(settings: Settings) -> list[str]:
+def overrides_of(settings: GridPoint) -> list[str]:
     return [f"{key}={value}" for key, value in settings.items()]

@@ -12,7 +12,7 @@ from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
 from qkv.export.int8 import choose_backend
 from qkv.export.output_bias import output_bias
-from qkv.export.whitelist import SHARING, Allowed, norm_epsilon, unknown_parts
+from qkv.export.whitelist import SHARING, AllowedConfigs, norm_epsilon, unknown_parts
 from qkv.functional.positions import sinusoidal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForwardConfig, GeluConfig, ReluConfig, SwigluConfig, SwigluFeedForward
@@ -34,14 +34,14 @@ WHAT = "ctranslate2"
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ROWS = 4096
 """The longest sequence with sinusoidal positions: CTranslate2 wants a table of them."""
-ALLOWED: Allowed = {
+ALLOWED: AllowedConfigs = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig, LearnedConfig),
     "feed_forward": (ReluConfig, GeluConfig, SwigluConfig),
 }
 
 
-def reasons_against(config: SavedConfig) -> list[str]:
+def ctranslate2_obstacles(config: SavedConfig) -> list[str]:
     """Every reason why a model cannot be written for CTranslate2; none: it can."""
     return unknown_parts(config.model, ALLOWED, "CTranslate2", SHARING)
 
@@ -57,7 +57,7 @@ def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None
 
     `quantization` is how the weights are stored; None: as they are, in float32. The model itself is not changed.
     """
-    reasons = reasons_against(saved.config)
+    reasons = ctranslate2_obstacles(saved.config)
     advice = f"; {_instead(saved.config)}" if reasons else ""
     if quantization is not None and quantization not in QUANTIZATIONS:
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")

@@ -17,7 +17,7 @@ from qkv.core.files import new_folder
 from qkv.export.hf_tokenizer import write_tokenizers
 from qkv.export.model_card import model_card
 from qkv.export.output_bias import output_bias
-from qkv.export.whitelist import SHARING, Allowed, norm_epsilon, unknown_parts
+from qkv.export.whitelist import SHARING, AllowedConfigs, norm_epsilon, unknown_parts
 from qkv.functional.positions import sinusoidal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import GeluConfig, ReluConfig
@@ -32,7 +32,7 @@ WHAT = "huggingface"
 MAX_POSITIONS = 1024
 EPSILON = 1e-5
 """Of every norm there; no configuration can change it."""
-ALLOWED: Allowed = {
+ALLOWED: AllowedConfigs = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig,),
     "feed_forward": (ReluConfig, GeluConfig),
@@ -40,7 +40,7 @@ ALLOWED: Allowed = {
 Tensors = dict[str, Tensor]
 
 
-def reasons_against(config: SavedConfig) -> list[str]:
+def huggingface_obstacles(config: SavedConfig) -> list[str]:
     """Every reason why a model cannot be written for Hugging Face transformers; none: it can."""
     reasons = unknown_parts(config.model, ALLOWED, "Hugging Face", SHARING)
     if config.model.d_model % 2:
@@ -50,7 +50,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 def export_huggingface(saved: SavedModel, folder: Path) -> None:
     """Write the model for Hugging Face transformers into a folder with a manifest. The model itself is not changed."""
-    reasons = reasons_against(saved.config)
+    reasons = huggingface_obstacles(saved.config)
     if (epsilon := norm_epsilon(saved.model)) != EPSILON:
         reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")
     if reasons:

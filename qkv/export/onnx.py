@@ -14,9 +14,9 @@ from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
 from qkv.export.onnx_canvas import OnnxCanvas, Read, onnx_canvases, opened, scaled_embedding
 from qkv.export.onnx_graph import Graph, Value, as_array
-from qkv.export.onnx_layers import Layers
+from qkv.export.onnx_layers import OnnxLayers
 from qkv.export.output_bias import NEVER, output_bias
-from qkv.export.whitelist import SHARING, Allowed, unknown_parts
+from qkv.export.whitelist import SHARING, AllowedConfigs, unknown_parts
 from qkv.functional.positions import sinusoidal
 from qkv.layers.feed_forward import GeluConfig, ReluConfig, SwigluConfig
 from qkv.layers.positions.learned import Learned, LearnedConfig
@@ -35,14 +35,14 @@ GRAPH = "model.onnx"
 QUANTIZATIONS = ("int8", "float32")
 ROWS = 4096
 """The longest canvas with sinusoidal positions: the graph holds a table of them."""
-ALLOWED: Allowed = {
+ALLOWED: AllowedConfigs = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig, LearnedConfig),
     "feed_forward": (ReluConfig, GeluConfig, SwigluConfig),
 }
 
 
-def reasons_against(config: SavedConfig) -> list[str]:
+def onnx_obstacles(config: SavedConfig) -> list[str]:
     """Every reason why a model cannot be written as one graph; none: it can."""
     reasons = unknown_parts(config.model, ALLOWED, "ONNX", (*SHARING, "decoder"))
     if config.model.decoder.autoregressive:
@@ -54,7 +54,7 @@ def reasons_against(config: SavedConfig) -> list[str]:
 
 def export_onnx(saved: SavedModel, folder: Path, quantization: str | None = None) -> None:
     """Write the graph, the tokenizers and the configuration to a new folder; the model is not changed."""
-    reasons = reasons_against(saved.config)
+    reasons = onnx_obstacles(saved.config)
     if quantization is not None and quantization not in QUANTIZATIONS:
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")
     if reasons:
@@ -76,7 +76,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     model, config = saved.model, saved.config.model
     assert isinstance(model, ParallelModel)
     graph = Graph(int8)
-    layers = Layers(graph, config.feed_forward)
+    layers = OnnxLayers(graph, config.feed_forward)
     src_real = graph.cast("src_lengths", "INT32")
     embedded = graph.op("Gather", scaled_embedding(graph, model.src_embedder), "src")
     width = graph.op("Squeeze", graph.op("Shape", "src", start=1, end=2))

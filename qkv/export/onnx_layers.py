@@ -12,7 +12,7 @@ from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
 
 
-class Layers:
+class OnnxLayers:
     """Writes stacks into `graph`; `feed_forward` says which activation they have."""
 
     def __init__(self, graph: Graph, feed_forward: FeedForwardConfig) -> None:

@@ -16,11 +16,11 @@ TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout", "positi
 MEMORY_ONLY = ("feed_forward_chunk",)
 SPEED_ONLY = ("draft",)
 SHARING = ("share_embeddings", "share_layers")
-Allowed = Mapping[str, Collection[type[Config]]]
+AllowedConfigs = Mapping[str, Collection[type[Config]]]
 """The kinds of each part that a format has."""
 
 
-def unknown_parts(config: TransformerConfig, allowed: Allowed, target: str, known: Collection[str]) -> list[str]:
+def unknown_parts(config: TransformerConfig, allowed: AllowedConfigs, target: str, known: Collection[str]) -> list[str]:
     """Why `target` cannot hold this model: parts of a kind that is not in `allowed`, and settings not in `known`."""
     reasons = []
     for part in KINDS:

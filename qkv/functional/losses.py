@@ -90,7 +90,7 @@ def smoothed_cross_entropy(
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AgreementFactors:
     """The four factors of L."""
 
     first: float
@@ -101,20 +101,20 @@ class Agreement:
     """The divergences take p₁ as given: they send no gradient into the first pass."""
 
 
-def r_drop(alpha: float) -> Agreement:
+def r_drop(alpha: float) -> AgreementFactors:
     """½ [CE(q, p₁) + CE(q, p₂) + α · ½ (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁))] (Liang et al. 2021).
 
     Half of what is published, so that passes which agree give the loss of a single one; α means the same.
     """
-    return Agreement(first=0.5, second=0.5, forward=alpha / 4, backward=alpha / 4)
+    return AgreementFactors(first=0.5, second=0.5, forward=alpha / 4, backward=alpha / 4)
 
 
-def sim_cut(alpha: float, fixed: bool = False) -> Agreement:
+def sim_cut(alpha: float, fixed: bool = False) -> AgreementFactors:
     """CE(q, p₁) + α · KL(p₁ ‖ p₂), p₂ from an input with cut tokens (Gao et al. 2022).
 
     As published the gradient flows through both predictions; `fixed` makes p₁ the teacher of p₂.
     """
-    return Agreement(first=1.0, second=0.0, forward=alpha, backward=0.0, fixed=fixed)
+    return AgreementFactors(first=1.0, second=0.0, forward=alpha, backward=0.0, fixed=fixed)
 
 
 def kl_divergence(log_p: Float[Tensor, "N V"], log_q: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
@@ -127,7 +127,7 @@ def consistent_cross_entropy(
     log_probs: Float[Tensor, "N 2 V"],
     targets: Int[Tensor, " N"],
     smoothing: Smoothing,
-    agreement: Agreement,
+    agreement: AgreementFactors,
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Σ_n w_n L_n, and Σ_n w_n (-log p₁(y_n)) for the perplexity, through which no gradient flows."""

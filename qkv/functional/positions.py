@@ -65,13 +65,13 @@ def rotate_halves(x: Float[Tensor, "*rows E"], cos: Waves, sin: Waves) -> Float[
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
-QueryPositions = Int[Tensor, " Q"] | Int[Tensor, "#B Q"]
-KeyPositions = Int[Tensor, " K"] | Int[Tensor, "#B K"]
+QueryPositionIds = Int[Tensor, " Q"] | Int[Tensor, "#B Q"]
+KeyPositionIds = Int[Tensor, " K"] | Int[Tensor, "#B K"]
 Distances = Int[Tensor, "#B Q K"]
 DistanceBias = Float[Tensor, "rows H Q K"]
 
 
-def distances(q_pos: QueryPositions, k_pos: KeyPositions) -> Distances:
+def distances(q_pos: QueryPositionIds, k_pos: KeyPositionIds) -> Distances:
     """r_ij = j - i, positive where the key stands behind the query; one row for all sentences, or one for each."""
     found = k_pos[..., None, :] - q_pos[..., :, None]
     return found[None] if found.dim() == 2 else found

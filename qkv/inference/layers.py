@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from qkv.layers.attention.base import Block, ForInference, KeyValue
-from qkv.layers.attention.inference import Projection, for_inference
+from qkv.layers.attention.inference import FusedLinear, for_inference
 from qkv.layers.residual import Connection, Sublayer
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import EncoderLayer
 from qkv.models.transformer.stacks.base import Layers
 
-Watch = Callable[[Tensor], None]
+WatchWeights = Callable[[Tensor], None]
 
 
 class FusedEncoderLayer:
@@ -113,8 +113,8 @@ class SourceProjections:
         self.layer_at = [distinct.index(layer) for layer in layers]
         crossings = [layer.cross_attention for layer in distinct]
         self.heads = 2 * crossings[0].kv_heads
-        self.each = [Projection(cross.key, cross.value) for cross in crossings]
-        self.fused = Projection(*(part for cross in crossings for part in (cross.key, cross.value)))
+        self.each = [FusedLinear(cross.key, cross.value) for cross in crossings]
+        self.fused = FusedLinear(*(part for cross in crossings for part in (cross.key, cross.value)))
 
     def __call__(self, memories: Sequence[Tensor]) -> Tensor:
         first = memories[0]

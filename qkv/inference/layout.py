@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from qkv.layers.attention.inference import Projection
+from qkv.layers.attention.inference import FusedLinear
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -29,5 +29,5 @@ def lay_by_columns(*owners: object) -> None:
     for owner in owners:
         for part in vars(owner).values():
             for projection in part if isinstance(part, list) else [part]:
-                if isinstance(projection, Projection):
+                if isinstance(projection, FusedLinear):
                     projection.weight = by_columns(projection.weight)

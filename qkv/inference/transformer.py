@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qkv.functional.masks import causal
 from qkv.inference.cache import DecoderState, KVCache, SourceKeys
-from qkv.inference.layers import DecoderPass, Watch, additive, padding_mask
+from qkv.inference.layers import DecoderPass, WatchWeights, additive, padding_mask
 from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.base import Block
@@ -54,7 +54,9 @@ class TransformerInference:
         cache = KVCache(memory.new_zeros(len(self.decoder.layers), rows, *self.cache_shape))
         return DecoderState(cache, (0,) * rows, sources)
 
-    def extend(self, tokens: Tensor, state: DecoderState, watch: Watch | None = None) -> tuple[Tensor, DecoderState]:
+    def extend(
+        self, tokens: Tensor, state: DecoderState, watch: WatchWeights | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """The next W tokens of each row [R, W] to decoded vectors [R, W, D].
 
         `watch` gets the weights with which the last layer attends to the source, the mean of its heads [R, W, S].

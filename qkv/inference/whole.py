@@ -12,10 +12,10 @@ from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
 from qkv.models.transformer.model import Transformer
 
-Model = TypeVar("Model", bound=Transformer)
+TransformerModel = TypeVar("TransformerModel", bound=Transformer)
 
 
-def fused(model: Model) -> Model:
+def fused(model: TransformerModel) -> TransformerModel:
     """A copy, as the weights are now, that computes the same and faster; it cannot be trained.
 
     For one short text, calling an operation takes as long as computing it.

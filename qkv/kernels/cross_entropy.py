@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from qkv.functional.losses import Agreement, Smoothing
-from qkv.kernels.projection import Projection, loss_of_walk
+from qkv.functional.losses import AgreementFactors, Smoothing
+from qkv.kernels.projection import ChunkedProjection, loss_of_walk
 
 
 def linear_cross_entropy(
@@ -31,7 +31,7 @@ def linear_cross_entropy(
     The first includes the entropy penalty where the smoothing asks for one. `bias` must be finite.
     """
 
-    def walk(projection: Projection) -> tuple[Tensor, Tensor]:
+    def walk(projection: ChunkedProjection) -> tuple[Tensor, Tensor]:
         run = _Pass(projection, smoothing)
         row_weights = run.sums.new_ones(len(hidden)) if weights is None else weights.to(run.sums)
         for start in range(0, len(hidden), chunk):
@@ -44,7 +44,7 @@ def linear_cross_entropy(
 class _Pass:
     """One walk over the rows: the two sums so far; the gradients are the projection's."""
 
-    def __init__(self, projection: Projection, smoothing: Smoothing) -> None:
+    def __init__(self, projection: ChunkedProjection, smoothing: Smoothing) -> None:
         self.projection = projection
         self.smoothing = smoothing
         self.sums = projection.buffer.new_zeros(2)
@@ -84,7 +84,7 @@ def linear_consistent_cross_entropy(
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
     smoothing: Smoothing,
-    agreement: Agreement,
+    agreement: AgreementFactors,
     weights: Float[Tensor, " N"] | None = None,
     chunk: int = 128,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -93,7 +93,7 @@ def linear_consistent_cross_entropy(
     `chunk` counts pairs. `bias` must be finite.
     """
 
-    def walk(projection: Projection) -> tuple[Tensor, Tensor]:
+    def walk(projection: ChunkedProjection) -> tuple[Tensor, Tensor]:
         run = _PairPass(projection, smoothing, agreement)
         pair_weights = run.sums.new_ones(len(targets)) if weights is None else weights.to(run.sums)
         for start in range(0, len(targets), chunk):
@@ -107,7 +107,7 @@ def linear_consistent_cross_entropy(
 class _PairPass:
     """One walk over the pairs of rows: the two sums so far; the gradients are the projection's."""
 
-    def __init__(self, projection: Projection, smoothing: Smoothing, agreement: Agreement) -> None:
+    def __init__(self, projection: ChunkedProjection, smoothing: Smoothing, agreement: AgreementFactors) -> None:
         self.projection = projection
         self.smoothing = smoothing
         self.agreement = agreement

@@ -11,12 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Said = Float[Tensor, "B L U"]
-Links = Float[Tensor, "B L L"]
+TokenScores = Float[Tensor, "B L U"]
+LinkScores = Float[Tensor, "B L L"]
 Lengths = Int[Tensor, " B"]
 
 
-def batched_transitions(scores: Links, lengths: Lengths) -> Links:
+def batched_transitions(scores: LinkScores, lengths: Lengths) -> LinkScores:
     """log E of graphs with `lengths` vertices: softmax over the vertices behind each one, -inf elsewhere."""
     at = torch.arange(scores.shape[1], device=scores.device)
     behind = (at > at[:, None]) & (at < lengths[:, None, None])
@@ -26,13 +26,13 @@ def batched_transitions(scores: Links, lengths: Lengths) -> Links:
     return softened.log_softmax(dim=2, dtype=wide).masked_fill(~behind, -torch.inf)
 
 
-def dag_nll(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, " B"]:
+def dag_nll(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, " B"]:
     """-log P(Y) of each row; inf where the target needs more vertices than there are."""
     nll: Tensor = _DagNll.apply(said, links, tgt_lengths, lengths)
     return nll
 
 
-def dag_visits(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, "B L"]:
+def dag_visits(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, "B L"]:
     """How often the paths that say Y pass each vertex, in the mean: |Y| over all vertices; 0 where Y does not fit."""
     with torch.enable_grad():
         said = said.detach().requires_grad_()
@@ -89,7 +89,7 @@ class _DagNll(torch.autograd.Function):
         return (passed.permute(1, 2, 0) * scale).to(kinds[0]), (linked * scale).to(kinds[1]), None, None
 
 
-def dag_alignment(said: Said, links: Links, tgt_lengths: Lengths, lengths: Lengths) -> Int[Tensor, "B U"]:
+def dag_alignment(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths) -> Int[Tensor, "B U"]:
     """The vertices of the most probable path that says each target; 0 behind it, and where it does not fit."""
     score, came, scores = _at_start(links), [], []
     for step in said.permute(2, 0, 1):

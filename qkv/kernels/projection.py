@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from qkv.functional.losses import Smoothing
 
-Walk = Callable[["Projection"], tuple[Tensor, Tensor]]
+Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
 """Goes over all rows and leaves their gradients in the projection; gives (loss, nll) and what each row counts."""
 
 
@@ -48,7 +48,7 @@ class _LossOfWalk(torch.autograd.Function):
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         with torch.autocast(hidden.device.type, enabled=False):
-            projection = Projection(hidden, weight, bias, smoothing, rows, product, wanted)
+            projection = ChunkedProjection(hidden, weight, bias, smoothing, rows, product, wanted)
             sums, row_weights = walk(projection)
             ctx.gradients = projection.gradients(row_weights) if wanted else None
         loss, nll = sums.unbind()
@@ -70,7 +70,7 @@ def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
     return torch.promote_types(hidden.dtype, weight.dtype)
 
 
-class Projection:
+class ChunkedProjection:
     """Logits of a chunk of rows into one buffer, and the gradients so far, if they are wanted."""
 
     def __init__(

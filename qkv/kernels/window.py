@@ -23,7 +23,7 @@ BLOCK = 64
 
 
 @dataclass(frozen=True)
-class Block:
+class WindowBlock:
     """Some queries and the slice of keys that they can see; `band` is 0 in a query's window and very low outside."""
 
     queries: slice
@@ -47,7 +47,7 @@ class Pattern:
         self.masks = self._masks(keep, extra_keep)
         """[B, extra] and [B, n], 0 for a real key and very low for another one; None: all are real."""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[WindowBlock]:
         size = min(BLOCK, self.length)
         row = torch.arange(size, device=self.device)[:, None]
         column = torch.arange(size + self.left + self.right, device=self.device) - self.left
@@ -58,9 +58,9 @@ class Pattern:
             low, high = max(0, first - self.left), min(self.length, end + self.right)
             start = low - (first - self.left)
             part = band[: end - first, start : start + high - low]
-            yield Block(slice(first, end), slice(low, high), F.pad(part, (self.extra, 0)))
+            yield WindowBlock(slice(first, end), slice(low, high), F.pad(part, (self.extra, 0)))
 
-    def weights(self, block: Block, q: Tensor, k: Tensor) -> Tensor:
+    def weights(self, block: WindowBlock, q: Tensor, k: Tensor) -> Tensor:
         """softmax of the scores of a block's queries [B H, b, E] and keys, [B H, b, extra + keys]."""
         band = block.band.expand(len(q), -1, -1)
         if q.dtype == self.wide:

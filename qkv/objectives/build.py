@@ -7,7 +7,7 @@ from qkv.core.errors import UsageError
 from qkv.functional.losses import no_smoothing
 from qkv.models.decoders.base import DecoderConfig
 from qkv.objectives.base import Objective
-from qkv.objectives.parts import Parts, objectives
+from qkv.objectives.parts import ObjectiveParts, objectives
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text.special import SpecialIds
@@ -40,4 +40,4 @@ def build_objective(
 
     size = vocab_size + decoder.own_ids
     smoothing = config.smoothing.build(size, special.pad, of_all_ids)
-    return objectives[decoder.kind](decoder, Parts(smoothing, no_smoothing(size), config.glancing, special))
+    return objectives[decoder.kind](decoder, ObjectiveParts(smoothing, no_smoothing(size), config.glancing, special))

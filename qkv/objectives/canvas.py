@@ -9,7 +9,7 @@ from qkv.models.parallel.base import open_canvas
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
-from qkv.objectives.parts import Parts, objectives
+from qkv.objectives.parts import ObjectiveParts, objectives
 
 
 class Canvas:
@@ -18,7 +18,7 @@ class Canvas:
     A target that is longer than its canvas is cut and counted.
     """
 
-    def __init__(self, decoder: CanvasConfig, parts: Parts) -> None:
+    def __init__(self, decoder: CanvasConfig, parts: ObjectiveParts) -> None:
         self.decoder = decoder
         self.parts = parts
 

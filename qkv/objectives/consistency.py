@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
-from qkv.functional.losses import Agreement, Smoothing, r_drop, sim_cut
+from qkv.functional.losses import AgreementFactors, Smoothing, r_drop, sim_cut
 from qkv.functional.noise import choose
 from qkv.layers.embedding import TokenEmbedding
 from qkv.models.transformer.model import Transformer
@@ -26,7 +26,7 @@ class Consistency:
         special: Ids of the special tokens.
     """
 
-    def __init__(self, agreement: Agreement, special: SpecialIds = SPECIAL) -> None:
+    def __init__(self, agreement: AgreementFactors, special: SpecialIds = SPECIAL) -> None:
         self.agreement = agreement
         self.special = special
 
@@ -93,7 +93,7 @@ class SimCutConfig(ConsistencyConfig):
 class SimCut(Consistency):
     """SimCut: in the second pass, the embeddings of a share `rate` of the tokens of both sides are zero."""
 
-    def __init__(self, agreement: Agreement, rate: float = 0.05, special: SpecialIds = SPECIAL) -> None:
+    def __init__(self, agreement: AgreementFactors, rate: float = 0.05, special: SpecialIds = SPECIAL) -> None:
         super().__init__(agreement, special)
         self.rate = rate
 

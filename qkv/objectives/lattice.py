@@ -6,11 +6,11 @@ from torch import Tensor
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing
 from qkv.models.decoders.base import DecoderConfig
-from qkv.models.parallel.base import Source, StretchedModel, open_canvas
+from qkv.models.parallel.base import EncodedSource, StretchedModel, open_canvas
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
-from qkv.objectives.parts import Parts
+from qkv.objectives.parts import ObjectiveParts
 from qkv.text.special import SpecialIds
 
 
@@ -21,7 +21,7 @@ class LatticePairs:
     """[B], whether any path says the target."""
 
     def __init__(self, model: StretchedModel, batch: Batch, special: SpecialIds) -> None:
-        self.source: Source = model.read(batch.src, batch.src_keep)
+        self.source: EncodedSource = model.read(batch.src, batch.src_keep)
         self.targets, self.lengths = without_end(batch, special.pad)
         self.path_lengths = model.canvas_lengths(self.source.lengths)
         self.open = open_canvas(self.path_lengths)
@@ -61,7 +61,7 @@ class Lattice:
     probable path to Y; its loss is that of the whole target.
     """
 
-    def __init__(self, decoder: DecoderConfig, parts: Parts) -> None:
+    def __init__(self, decoder: DecoderConfig, parts: ObjectiveParts) -> None:
         self.parts = parts
 
     def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:

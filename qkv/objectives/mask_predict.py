@@ -11,13 +11,13 @@ from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.nat import LengthPairs
-from qkv.objectives.parts import Parts, objectives
+from qkv.objectives.parts import ObjectiveParts, objectives
 
 
 class MaskPredict:
     """u ~ U{1 .. |Y|} tokens of each target are masked, and only they carry a loss."""
 
-    def __init__(self, decoder: MaskPredictConfig, parts: Parts) -> None:
+    def __init__(self, decoder: MaskPredictConfig, parts: ObjectiveParts) -> None:
         self.decoder = decoder
         self.parts = parts
 

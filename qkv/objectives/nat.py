@@ -9,21 +9,21 @@ from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.labels import label_logits
 from qkv.models.decoders.nat import NatConfig, NatModel
-from qkv.models.parallel.base import Source, open_canvas
+from qkv.models.parallel.base import EncodedSource, open_canvas
 from qkv.models.parallel.length_predictor import length_classes
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
-from qkv.objectives.parts import Parts, objectives
+from qkv.objectives.parts import ObjectiveParts, objectives
 
 
 class LengthPairs:
     """The pairs of a batch, their sources read by a model that predicts lengths."""
 
-    def __init__(self, model: NatModel, batch: Batch, parts: Parts) -> None:
+    def __init__(self, model: NatModel, batch: Batch, parts: ObjectiveParts) -> None:
         self.model = model
         self.special = parts.special
-        self.source: Source = model.read(batch.src, batch.src_keep)
+        self.source: EncodedSource = model.read(batch.src, batch.src_keep)
         self.targets, self.lengths = without_end(batch, parts.special.pad)
         self.inside = torch.arange(self.targets.shape[1], device=self.targets.device) < self.lengths[:, None]
         # An empty target has a canvas, too; its one position counts nowhere.
@@ -57,7 +57,7 @@ class LengthPairs:
 class Nat:
     """Every token from the source alone; what glancing shows carries no loss."""
 
-    def __init__(self, decoder: NatConfig, parts: Parts) -> None:
+    def __init__(self, decoder: NatConfig, parts: ObjectiveParts) -> None:
         self.decoder = decoder
         self.parts = parts
 

@@ -34,7 +34,7 @@ class GlancingConfig(Config):
 
 
 @dataclass(frozen=True)
-class Parts:
+class ObjectiveParts:
     """The settings of a recipe, built for all ids of the output."""
 
     smoothing: Smoothing
@@ -45,5 +45,5 @@ class Parts:
     special: SpecialIds
 
 
-objectives = Names[Callable[[Any, Parts], Objective]]("objective")
+objectives = Names[Callable[[Any, ObjectiveParts], Objective]]("objective")
 """By kind of decoder: its config and the parts -> what trains it."""

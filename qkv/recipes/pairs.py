@@ -15,17 +15,17 @@ from qkv.recipes.compose import compose
 from qkv.recipes.discover import Found
 from qkv.recipes.init import FEWEST
 from qkv.recipes.profile import profile_pairs
-from qkv.training.progress import Reporter
+from qkv.training.progress import TrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
-from qkv.translate.sources import Pair, checked_pairs
+from qkv.translate.sources import TextPair, checked_pairs
 from qkv.translate.translator import Translator
 
 
 def train(
-    pairs: Iterable[Pair],
-    dev: Iterable[Pair] | None = None,
-    reporter: Reporter | None = None,
+    pairs: Iterable[TextPair],
+    dev: Iterable[TextPair] | None = None,
+    reporter: TrainingReporter | None = None,
     **overrides: object,
 ) -> Translator:
     """Train a model on pairs of texts and return it, ready to translate.
@@ -57,7 +57,7 @@ def train(
     return Translator(result.run)
 
 
-def recipe_for(pairs: Iterable[Pair], dev: Iterable[Pair] | None = None, **overrides: object) -> Recipe:
+def recipe_for(pairs: Iterable[TextPair], dev: Iterable[TextPair] | None = None, **overrides: object) -> Recipe:
     """The recipe by which `train` trains: that of `qkv init` for these pairs, with the overrides.
 
     Examples:
@@ -82,7 +82,7 @@ def recipe_for(pairs: Iterable[Pair], dev: Iterable[Pair] | None = None, **overr
     return recipe if "run" in overrides else recipe.model_copy(update={"run": _own_folder(recipe)})
 
 
-def _suggested(pairs: list[Pair], with_dev: bool) -> dict[str, Any]:
+def _suggested(pairs: list[TextPair], with_dev: bool) -> dict[str, Any]:
     profile = profile_pairs(pairs)
     if profile.pairs < FEWEST:
         raise DataError(f"pairs: there are {profile.pairs}, too few to learn from; give at least {FEWEST}")

@@ -18,7 +18,7 @@ from qkv.text.special import SpecialIds
 
 
 @dataclass(frozen=True)
-class Limits:
+class LengthLimits:
     """How long the output of one sentence may be, in tokens without END.
 
     A search takes `max_length` steps at most and END is one of them, so an output with `max_length` tokens was cut.
@@ -60,7 +60,7 @@ class SearchTask:
     src_keep: Tensor
     """[B, S], True on real tokens."""
     special: SpecialIds
-    limits: Sequence[Limits]
+    limits: Sequence[LengthLimits]
     """One for each sentence."""
     nbest: int = 1
     """How many hypotheses of each sentence are wanted."""
@@ -126,7 +126,7 @@ class SearchConfig(Config):
     def _only_max_length(self) -> bool:
         return self.max_length is not None and self.max_factor is None and self.max_extra is None
 
-    def limits(self, src_length: int, model_limit: int | None = None, needed: int = 0) -> Limits:
+    def limits(self, src_length: int, model_limit: int | None = None, needed: int = 0) -> LengthLimits:
         """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output, and
         `needed` tokens must find room.
         """
@@ -138,7 +138,7 @@ class SearchConfig(Config):
         most = max(most, needed + 1) if needed else most
         most = min(most, sys.maxsize if model_limit is None else model_limit)
         fewest = max(self.min_length, ceil(self.min_factor * src_length))
-        return Limits(most, min(fewest, most))
+        return LengthLimits(most, min(fewest, most))
 
     @property
     def exact_length(self) -> int | None:

@@ -62,7 +62,7 @@ class Judge:
             score += self.coverage * log_coverage(partial.attentions(), src_length)
         return score
 
-    def done(self, group: "Group") -> bool:
+    def done(self, group: "BeamGroup") -> bool:
         """Whether a group that still lives may stop."""
         scores = [finished.score for finished in group.finished]
         best = max(partial.total for partial in group.live)
@@ -80,7 +80,7 @@ def log_coverage(attention: Sequence[Tensor], src_length: int) -> float:
 
 
 @dataclass(eq=False)
-class Group:
+class BeamGroup:
     """Starts with the empty hypothesis."""
 
     judge: Judge
@@ -217,7 +217,7 @@ class _BeamSearch:
         sizes = list(zip(task.src_lengths(), task.limits, strict=True))
         self.groups = [
             [
-                Group(self.judge, task.special.eos, src_length, limits.max_length, first)
+                BeamGroup(self.judge, task.special.eos, src_length, limits.max_length, first)
                 for first in range(0, config.size, width)
             ]
             for src_length, limits in sizes

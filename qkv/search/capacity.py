@@ -15,7 +15,7 @@ USUAL_SOURCE, USUAL_OUTPUT = 32, 128
 """Tokens of a source where the model does not know it, and the most that are counted of an output."""
 
 
-def require_memory(search: SearchConfig, config: SavedConfig, vocabulary: int) -> None:
+def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary: int) -> None:
     """Refuse a search with more hypotheses than one sentence of usual length can have, before anything is allocated."""
     wanted = search.hypotheses
     # The beginnings of two tokens that there are: with more, most of a beam stays empty.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
-from qkv.search.base import Constraints, Limits, SearchTask
+from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.hypothesis import Candidate, Partial
 from qkv.text.special import SpecialIds
 
@@ -151,7 +151,7 @@ class Rules:
 class _SentenceRules:
     """The rules of one sentence."""
 
-    def __init__(self, limits: Limits, constraints: Constraints, special: SpecialIds) -> None:
+    def __init__(self, limits: LengthLimits, constraints: Constraints, special: SpecialIds) -> None:
         _check(constraints, special)
         # END takes a step, too: a window ends at the latest one step before the longest length.
         self._end_at = min(constraints.length[1], limits.max_length - 1) if constraints.length else None

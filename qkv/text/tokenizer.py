@@ -83,7 +83,7 @@ def fingerprint(tokenizer: Tokenizer) -> str:
 
 
 @with_config(STRICT)
-class Settings(TypedDict):
+class TokenizerSettings(TypedDict):
     """What the pieces of a tokenizer were learned with."""
 
     kind: str
@@ -97,8 +97,8 @@ def write_settings(folder: Path, kind: str, normalization: NormalizeConfig, mode
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> Settings:
-    settings: Settings = {"kind": kind, "normalize": normalization.model_dump()}
+def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> TokenizerSettings:
+    settings: TokenizerSettings = {"kind": kind, "normalize": normalization.model_dump()}
     if model:
         settings["model"] = model
     return settings
@@ -106,7 +106,7 @@ def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> S
 
 def check_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
     """Refuse pieces that were learned with another kind or normal form: the same text would get other ids."""
-    saved = read_record(folder / SETTINGS, Settings, "the settings of a tokenizer")
+    saved = read_record(folder / SETTINGS, TokenizerSettings, "the settings of a tokenizer")
     wanted = _settings(kind, normalization, model)
     if saved != wanted:
         raise UsageError(

@@ -40,7 +40,7 @@ class UpdateInfo:
     seconds_left: float
 
 
-class Reporter(progress.Reporter, Protocol):
+class TrainingReporter(progress.Reporter, Protocol):
     """Anything that wants to know how a run goes."""
 
     def update(self, info: UpdateInfo) -> None:
@@ -58,7 +58,7 @@ def summary(info: UpdateInfo) -> str:
     ).rstrip()
 
 
-class PlainReporter(progress.PlainReporter):
+class PlainTrainingReporter(progress.PlainReporter):
     """Lines for logs."""
 
     def update(self, info: UpdateInfo) -> None:
@@ -66,22 +66,22 @@ class PlainReporter(progress.PlainReporter):
             self.say(summary(info))
 
 
-class LiveReporter(progress.LiveReporter):
+class LiveTrainingReporter(progress.LiveReporter):
     """A bar with the state beside it, for terminals."""
 
     def update(self, info: UpdateInfo) -> None:
         self.bar.update(self.task, description=summary(info), completed=info.fraction, total=1.0)
 
 
-class SilentReporter(progress.SilentReporter):
+class SilentTrainingReporter(progress.SilentReporter):
     """For workers other than the first, and for programs that want no output."""
 
     def update(self, info: UpdateInfo) -> None:
         pass
 
 
-def default_reporter() -> Reporter:
+def default_training_reporter() -> TrainingReporter:
     """A bar on a terminal, else lines; nothing where there is no stderr."""
     if sys.stderr is None:
-        return SilentReporter()
-    return LiveReporter() if sys.stderr.isatty() else PlainReporter()
+        return SilentTrainingReporter()
+    return LiveTrainingReporter() if sys.stderr.isatty() else PlainTrainingReporter()

@@ -15,12 +15,12 @@ from qkv.objectives.base import Objective
 from qkv.text import TokenizerPair
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
-from qkv.training.progress import MovingMean, Reporter, UpdateInfo
+from qkv.training.progress import MovingMean, TrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
 from qkv.training.run.checkpoint import Learner, save_checkpoint
 from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.rotation import rotate
-from qkv.training.run.state import Progress, TrainState
+from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.signals import StopRequest
 from qkv.training.update import Sums
 from qkv.training.validation import Tick, Validation, Validator, is_better
@@ -57,7 +57,7 @@ class Recorder:
     validator: Validator | None
     metrics: MetricsLog
     events: EventLog
-    reporter: Reporter
+    reporter: TrainingReporter
     stop: StopRequest
     saved_config: SavedConfig
     """What is saved with the best model."""
@@ -145,7 +145,7 @@ class Recorder:
                 improved = is_better(config.best, score, state.best_score)
                 if improved:
                     self._save_best(state, result.scores)
-        state.validated = Progress(**asdict(state.progress))
+        state.validated = RunProgress(**asdict(state.progress))
         state.last_scores, state.scored_by = result.scores, config.scored_by()
         state.without_improvement = 0 if improved else state.without_improvement + 1
         if improved:
@@ -194,7 +194,7 @@ class Recorder:
                 f"update {state.progress.updates} left weights that are not finite; it was not saved and the last "
                 "checkpoint is untouched: lower the learning rate"
             )
-        state.saved = Progress(**asdict(state.progress))
+        state.saved = RunProgress(**asdict(state.progress))
         state.metrics_bytes, state.metrics_crc32 = self.metrics.size(), self.metrics.crc32
         save_checkpoint(self.run.checkpoints, self.learner, state)
         rotate(self.run.checkpoints, self.recipe.training, self.recipe.validation, state.best_update)

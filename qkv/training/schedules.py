@@ -63,7 +63,7 @@ class InverseSqrtConfig(ScheduleConfig):
 
 
 @schedules.register
-class CosineConfig(ScheduleConfig):
+class CosineScheduleConfig(ScheduleConfig):
     """Linear to the peak over the warm-up, then half a cosine to the floor at the end of the run."""
 
     kind: Literal["cosine"] = "cosine"

@@ -18,13 +18,13 @@ from qkv.training.distributed import Team, set_threads
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
-from qkv.training.progress import Reporter
+from qkv.training.progress import TrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder
 from qkv.training.run.checkpoint import Learner, load_checkpoint
 from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import TrainState
-from qkv.training.setup.prepare import Prepared, open_prepared
+from qkv.training.setup.prepare import PreparedData, open_prepared
 from qkv.training.setup.start import copy_weights
 from qkv.training.signals import StopRequest
 from qkv.training.update import seed_for
@@ -49,10 +49,10 @@ class Result:
 def lead(
     recipe: Recipe,
     run: RunFolder,
-    prepared: Prepared,
+    prepared: PreparedData,
     checkpoint: Path | None,
     team: Team,
-    reporter: Reporter,
+    reporter: TrainingReporter,
     stop: StopRequest,
 ) -> Result:
     """Train, log, validate and save: the part of the leader."""
@@ -94,7 +94,7 @@ def lead(
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
 
 
-def _require_best(run: RunFolder, state: TrainState, reporter: Reporter) -> None:
+def _require_best(run: RunFolder, state: TrainState, reporter: TrainingReporter) -> None:
     """If the best model is lost or damaged, say so, and let the next one that is validated take its place."""
     if state.best_score is None:
         return
@@ -116,7 +116,7 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
     return Result(run.path, True, 0, loop.state.progress.updates, {}, is_main=False)
 
 
-def make_loop(recipe: Recipe, prepared: Prepared, checkpoint: Path | None, team: Team) -> Loop:
+def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, team: Team) -> Loop:
     """The same in every worker: model, optimiser and position, fresh or from the checkpoint."""
     set_threads(recipe.training.threads, team.world)
     if checkpoint is not None:

@@ -13,14 +13,14 @@ from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
 from qkv.text.given import checked_texts, type_name
 from qkv.training.distributed import Team, local_team, torchrun_team
-from qkv.training.progress import Reporter, default_reporter
+from qkv.training.progress import TrainingReporter, default_training_reporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.checkpoint import list_checkpoints, newest_good, require_average
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import Result, follow, lead
 from qkv.training.setup.advice import advise
-from qkv.training.setup.memory import require_memory
-from qkv.training.setup.prepare import Prepared, open_prepared, prepare
+from qkv.training.setup.memory import require_training_memory
+from qkv.training.setup.prepare import PreparedData, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
 
 LOOP = ("training.", "validation.")
@@ -40,7 +40,7 @@ class Trainer:
         (True, 3, ['cer', 'exact', 'loss', 'perplexity'])
     """
 
-    def __init__(self, recipe: Recipe, reporter: Reporter | None = None) -> None:
+    def __init__(self, recipe: Recipe, reporter: TrainingReporter | None = None) -> None:
         if not isinstance(recipe, Recipe):
             raise ArgumentError(
                 f"recipe: must be a Recipe, not {type_name(recipe)}; load_config(Recipe, FILE) reads one"
@@ -53,7 +53,7 @@ class Trainer:
 
     @classmethod
     def resume(
-        cls, run: Path | str | Recipe, overrides: Sequence[str] = (), reporter: Reporter | None = None
+        cls, run: Path | str | Recipe, overrides: Sequence[str] = (), reporter: TrainingReporter | None = None
     ) -> "Trainer":
         """Go on with the run in a folder, or with the run of a recipe, which may have changed since.
 
@@ -89,7 +89,7 @@ class Trainer:
             # A new run begins by removing what an earlier start left in its folder.
             refuse_inside(run.path, [self.recipe.tokenizers, self.recipe.start_from])
         run.create()
-        reporter = self.reporter or default_reporter()
+        reporter = self.reporter or default_training_reporter()
         try:
             with run.locked():
                 if again:
@@ -110,13 +110,13 @@ class Trainer:
             )
         self.resuming = True
 
-    def _train_in(self, run: RunFolder, reporter: Reporter) -> Result:
+    def _train_in(self, run: RunFolder, reporter: TrainingReporter) -> Result:
         run.clean()
         if not self.resuming:
             run.clear()
             write_atomic(run.config, dump_config(self.recipe))
         prepared = self._prepare(run, reporter)
-        require_memory(self.recipe, prepared)
+        require_training_memory(self.recipe, prepared)
         checkpoint = self._checkpoint(run, reporter)
         if self.resuming:
             # Not before: an override that cannot be must not spoil the saved recipe.
@@ -137,7 +137,7 @@ class Trainer:
         checkpoint = newest_good(run.checkpoints)[0] if list_checkpoints(run.checkpoints) else None
         return follow(run, checkpoint, team)
 
-    def _prepare(self, run: RunFolder, reporter: Reporter) -> Prepared:
+    def _prepare(self, run: RunFolder, reporter: TrainingReporter) -> PreparedData:
         if self.resuming:
             try:
                 run.verify_prepared()
@@ -153,7 +153,7 @@ class Trainer:
             self._advise(prepared, reporter)
         return prepared
 
-    def _advise(self, prepared: Prepared, reporter: Reporter) -> None:
+    def _advise(self, prepared: PreparedData, reporter: TrainingReporter) -> None:
         shared = None
         # Pairs that are held out of train are not in it.
         if prepared.dev is not None and self.recipe.data.dev is not None:
@@ -161,7 +161,7 @@ class Trainer:
         for sentence in advise(self.recipe, prepared, shared):
             reporter.say(f"advice: {sentence}")
 
-    def _checkpoint(self, run: RunFolder, reporter: Reporter) -> Path | None:
+    def _checkpoint(self, run: RunFolder, reporter: TrainingReporter) -> Path | None:
         if not list_checkpoints(run.checkpoints):
             if self.resuming:
                 reporter.say("no checkpoint yet: starting from the first update")

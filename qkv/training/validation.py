@@ -17,7 +17,7 @@ from qkv.objectives.base import Objective
 from qkv.search.default import quick_search
 from qkv.text import TokenizerPair
 from qkv.training.recipe import ValidationConfig
-from qkv.translate.texts import DecodeOptions, Source, TextDecoder
+from qkv.translate.texts import DecodeOptions, SourceText, TextDecoder
 
 Tick = Callable[[int, int], None]
 """Called with (done, total) between batches; may raise to stop early."""
@@ -109,7 +109,7 @@ class Validator:
         search = (self.config.search or quick_search(model)).within(self.length_limit)
         options, batch_tokens = DecodeOptions(token_scores=False), self.stream.budget.tokens
         decoder = TextDecoder(TorchEngine([model]), self.tokenizers, search, options, batch_tokens)
-        found = decoder([Source(text) for text in sources], lambda done: tick(done, len(sources)))
+        found = decoder([SourceText(text) for text in sources], lambda done: tick(done, len(sources)))
         outputs = [translation.text for translation in found]
         for metric in self.metrics:
             scores[metric.name] = metric.score(outputs, answers)

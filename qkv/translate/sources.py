@@ -5,14 +5,14 @@ from itertools import repeat
 
 from qkv.core.errors import ArgumentError, UsageError
 from qkv.text.given import checked_text, checked_texts, require_list, type_name
-from qkv.translate.texts import Source
+from qkv.translate.texts import SourceText
 
-Pair = tuple[str, str]
+TextPair = tuple[str, str]
 
 
 def sources_of(
     texts: Iterable[str], prefixes: Iterable[str] | None, required: Iterable[Iterable[str]] | None
-) -> Iterator[Source]:
+) -> Iterator[SourceText]:
     """Each text with its prefix and required words. What is no list is refused at once, a wrong item in its turn."""
     beginnings = repeat("") if prefixes is None else checked_texts("prefixes", prefixes)
     words: Iterator[Sequence[str]] = repeat(()) if required is None else _word_lists(required)
@@ -34,26 +34,26 @@ def _paired(
     prefixes: Iterator[str],
     required: Iterator[Sequence[str]],
     given: Mapping[str, Iterator[object]],
-) -> Iterator[Source]:
+) -> Iterator[SourceText]:
     number = 0
     for number, text in enumerate(texts, start=1):
         prefix, words = next(prefixes, None), next(required, None)
         if prefix is None or words is None:
             missing = "prefix" if prefix is None else "required words"
             raise UsageError(f"text {number:,} has no {missing}; give one entry for each text, empty for none")
-        yield Source(text, prefix, tuple(words))
+        yield SourceText(text, prefix, tuple(words))
     for name, rest in given.items():
         if next(rest, None) is not None:
             raise UsageError(f"there are {number:,} texts but more {name}; give one entry for each text")
 
 
-def checked_pairs(pairs: Iterable[Pair], name: str = "pairs") -> list[Pair]:
+def checked_pairs(pairs: Iterable[TextPair], name: str = "pairs") -> list[TextPair]:
     """Sources and targets; `name` says in an ArgumentError what they are."""
     require_list(name, pairs, "pairs (source, target)")
     return [_pair(f"{name}[{number}]", pair) for number, pair in enumerate(pairs)]
 
 
-def _pair(name: str, pair: object) -> Pair:
+def _pair(name: str, pair: object) -> TextPair:
     if not isinstance(pair, Sequence) or isinstance(pair, str | bytes | bytearray):
         raise ArgumentError(f"{name}: must be a pair (source, target), not {type_name(pair)}")
     if len(pair) != 2:

@@ -24,7 +24,7 @@ BYTES = 4
 """No tokenizer makes more tokens of a character."""
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """A stretch of text that stays together, and the white space behind it."""
 
     text: str
@@ -32,7 +32,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitText:
     """The parts of a text; with one part it is whole."""
 
     parts: list[str]
@@ -71,11 +71,11 @@ class Splitter:
         """Whether a text of so many tokens, END included, need not be looked at."""
         return tokens <= self.piece
 
-    def split(self, text: str) -> Split:
-        sentences = _cut(Unit(text, ""), "sentence")
-        parts: list[Unit] = []
+    def split(self, text: str) -> SplitText:
+        sentences = _cut(TextUnit(text, ""), "sentence")
+        parts: list[TextUnit] = []
         at: Level = "sentence"
-        whole: list[Unit] = []
+        whole: list[TextUnit] = []
         for sentence, tokens in zip(sentences, self._count(sentences), strict=True):
             if tokens <= self.longest:
                 whole.append(sentence)
@@ -85,12 +85,12 @@ class Splitter:
             at, whole = max(at, smallest, key=LEVELS.index), []
         parts += self._packed(whole, self.together)
         if len(parts) == 1:
-            return Split([text])
-        return Split([part.text for part in parts], [part.gap for part in parts[:-1]], at)
+            return SplitText([text])
+        return SplitText([part.text for part in parts], [part.gap for part in parts[:-1]], at)
 
-    def _pieces(self, given: Sequence[Unit], level: int) -> tuple[list[Unit], Level]:
+    def _pieces(self, given: Sequence[TextUnit], level: int) -> tuple[list[TextUnit], Level]:
         """What a sentence consists of, each small enough; and the smallest kind of place between them."""
-        found: list[Unit] = []
+        found: list[TextUnit] = []
         smallest = level
         units = [piece for unit in given for piece in self._smaller(unit, LEVELS[level])]
         for unit, tokens in zip(units, self._count(units), strict=True):
@@ -102,16 +102,16 @@ class Splitter:
                 smallest = max(smallest, LEVELS.index(at))
         return found, LEVELS[smallest]
 
-    def _smaller(self, unit: Unit, level: Level) -> list[Unit]:
+    def _smaller(self, unit: TextUnit, level: Level) -> list[TextUnit]:
         if level != "character":
             return _cut(unit, level)
         size = max(1, (self.piece - 1) // BYTES)
         slices = [unit.text[start : start + size] for start in range(0, len(unit.text), size)]
-        return [*(Unit(text, "") for text in slices[:-1]), Unit(slices[-1], unit.gap)]
+        return [*(TextUnit(text, "") for text in slices[:-1]), TextUnit(slices[-1], unit.gap)]
 
-    def _packed(self, units: Sequence[Unit], limit: int) -> list[Unit]:
+    def _packed(self, units: Sequence[TextUnit], limit: int) -> list[TextUnit]:
         """Units that follow each other put together, as many as `limit` tokens hold; one that has more stands alone."""
-        groups: list[list[Unit]] = []
+        groups: list[list[TextUnit]] = []
         filled = 0
         for unit, tokens in zip(units, self._count(units), strict=True):
             if not groups or filled + tokens > limit:
@@ -121,28 +121,28 @@ class Splitter:
             filled += tokens - 1 + (self.space if unit.gap else 0)
         return [part for group in groups for part in self._checked(group)]
 
-    def _checked(self, group: list[Unit]) -> list[Unit]:
+    def _checked(self, group: list[TextUnit]) -> list[TextUnit]:
         """The group as one, or its halves if together they have more tokens than one by one."""
-        whole = Unit("".join(unit.text + unit.gap for unit in group[:-1]) + group[-1].text, group[-1].gap)
+        whole = TextUnit("".join(unit.text + unit.gap for unit in group[:-1]) + group[-1].text, group[-1].gap)
         if len(group) == 1 or self._count([whole])[0] <= self.longest:
             return [whole]
         middle = len(group) // 2
         return [*self._checked(group[:middle]), *self._checked(group[middle:])]
 
-    def _count(self, units: Sequence[Unit]) -> list[int]:
+    def _count(self, units: Sequence[TextUnit]) -> list[int]:
         """Tokens of each, END included."""
         return [len(ids) + 1 for ids in self.tokenizer.encode_batch([unit.text for unit in units])]
 
 
-def _cut(unit: Unit, level: Level) -> list[Unit]:
+def _cut(unit: TextUnit, level: Level) -> list[TextUnit]:
     """At every mark of a level."""
     found, start = [], 0
     for match in MARKS[level].finditer(unit.text):
         end = max((match.end(name) for name in match.re.groupindex if match[name] is not None), default=match.start())
         if start < end and match.end() < len(unit.text) and not _goes_on(unit.text, start, end, match.end(), level):
-            found.append(Unit(unit.text[start:end], unit.text[end : match.end()]))
+            found.append(TextUnit(unit.text[start:end], unit.text[end : match.end()]))
             start = match.end()
-    return [*found, Unit(unit.text[start:], unit.gap)]
+    return [*found, TextUnit(unit.text[start:], unit.gap)]
 
 
 def _goes_on(text: str, start: int, end: int, after: int, level: Level) -> bool:
@@ -165,7 +165,7 @@ class PartBehind:
 
 
 def parts_behind(
-    splits: Sequence[Split], ids: Sequence[Sequence[int]], alone: Sequence[Sequence[Hypothesis]]
+    splits: Sequence[SplitText], ids: Sequence[Sequence[int]], alone: Sequence[Sequence[Hypothesis]]
 ) -> list[PartBehind]:
     """All parts with tokens that follow one with an output; `alone` has the hypotheses of each part by itself."""
     found = []
@@ -176,7 +176,7 @@ def parts_behind(
     return found
 
 
-def _places(splits: Sequence[Split]) -> Iterator[tuple[Split, int]]:
+def _places(splits: Sequence[SplitText]) -> Iterator[tuple[SplitText, int]]:
     return ((split, place) for split in splits for place in range(len(split.parts)))
 
 
@@ -192,7 +192,7 @@ def without_beginning(hypothesis: Hypothesis, part: PartBehind, ids: Sequence[in
     )
 
 
-def joined(each: Sequence[Translation], split: Split) -> Translation:
+def joined(each: Sequence[Translation], split: SplitText) -> Translation:
     """Part after part, with the white space between them that the source had.
 
     Of the n-best the n-th outputs of the parts belong together; a part that has fewer gives its last one.
@@ -205,7 +205,7 @@ def joined(each: Sequence[Translation], split: Split) -> Translation:
     return replace(whole[0], alternatives=whole[1:])
 
 
-def _joined(each: Sequence[Translation], split: Split) -> Translation:
+def _joined(each: Sequence[Translation], split: SplitText) -> Translation:
     gaps = [*split.gaps, ""]
     return Translation(
         text="".join(one.text + gap for one, gap in zip(each, gaps, strict=True)),

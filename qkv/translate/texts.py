@@ -16,15 +16,15 @@ from qkv.text import TokenizerPair
 from qkv.text.given import type_name
 from qkv.text.unknown import unknown_pieces
 from qkv.translate.rule_texts import RuleTexts
-from qkv.translate.splitting import Known, Split, Splitter, joined, parts_behind, without_beginning
+from qkv.translate.splitting import Known, Splitter, SplitText, joined, parts_behind, without_beginning
 from qkv.translate.translation import Translation
 
-Tick = Callable[[int], None]
+CountDone = Callable[[int], None]
 """Called with the number of texts that are done, after each step; stops the work by raising."""
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """One text, and what its output must hold."""
 
     text: str
@@ -71,7 +71,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedTexts:
     """Sources, or parts of long ones, as the engine reads them. An empty text has no ids and is not decoded."""
 
     ids: list[list[int]]
@@ -79,7 +79,7 @@ class Prepared:
     constraints: list[Constraints]
     batches: list[list[int]]
     """Which parts are decoded together."""
-    splits: list[Split]
+    splits: list[SplitText]
     """The parts of each source, which follow each other."""
 
     @cached_property
@@ -113,7 +113,7 @@ class TextDecoder:
         self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
         self.rules = RuleTexts(tokenizers.tgt, options.forbidden)
 
-    def __call__(self, sources: Sequence[Source], tick: Tick = lambda done: None) -> list[Translation]:
+    def __call__(self, sources: Sequence[SourceText], tick: CountDone = lambda done: None) -> list[Translation]:
         prepared = self.prepare(sources)
         found: list[list[list[Hypothesis]]] = []
         done = sum(not ids for ids in prepared.ids)
@@ -123,7 +123,7 @@ class TextDecoder:
             tick(done * len(sources) // len(prepared.ids))
         return self.finish(prepared, found)
 
-    def prepare(self, sources: Sequence[Source]) -> Prepared:
+    def prepare(self, sources: Sequence[SourceText]) -> PreparedTexts:
         whole = self._encode([item.text for item in sources])
         splits = [self._split(item, len(ids)) for item, ids in zip(sources, whole, strict=True)]
         if any(len(split.parts) > 1 for split in splits):
@@ -141,16 +141,16 @@ class TextDecoder:
         ]
         filled = [number for number, own in enumerate(ids) if own]
         batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
-        return Prepared(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches], splits)
+        return PreparedTexts(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches], splits)
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids with END; none for an empty text."""
         src = self.tokenizers.src
         return [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch(texts)]
 
-    def _split(self, source: Source, tokens: int) -> Split:
+    def _split(self, source: SourceText, tokens: int) -> SplitText:
         if not self.reading.split or self.splitter.fits(tokens):
-            return Split([source.text])
+            return SplitText([source.text])
         split = self.splitter.split(source.text)
         if source.required and len(split.parts) > 1:
             raise UsageError(
@@ -165,7 +165,7 @@ class TextDecoder:
         return split
 
     def decode(
-        self, prepared: Prepared, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
+        self, prepared: PreparedTexts, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
     ) -> list[list[Hypothesis]]:
         request = DecodeRequest(
             self.search,
@@ -195,7 +195,7 @@ class TextDecoder:
                 ) from error
             raise
 
-    def finish(self, prepared: Prepared, found: Sequence[list[list[Hypothesis]]]) -> list[Translation]:
+    def finish(self, prepared: PreparedTexts, found: Sequence[list[list[Hypothesis]]]) -> list[Translation]:
         """The translations in the order of the sources; `found` has the hypotheses of each batch."""
         hypotheses: list[list[Hypothesis]] = [[] for _ in prepared.ids]
         for batch, lists in zip(prepared.batches, found, strict=True):
@@ -206,7 +206,7 @@ class TextDecoder:
         parts = iter([self._translation(prepared, number, own) for number, own in enumerate(hypotheses)])
         return [joined(list(islice(parts, len(split.parts))), split) for split in prepared.splits]
 
-    def _overlapping(self, prepared: Prepared, alone: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    def _overlapping(self, prepared: PreparedTexts, alone: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The same, but each part that follows another one is translated again, behind it."""
         behind = parts_behind(prepared.splits, prepared.ids, alone)
         again = replace(prepared, ids=self._encode([part.text for part in behind]))
@@ -219,7 +219,7 @@ class TextDecoder:
                 alone[part.number] = [without_beginning(one, part, prepared.ids[part.number]) for one in found]
         return alone
 
-    def _translation(self, prepared: Prepared, number: int, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(self, prepared: PreparedTexts, number: int, hypotheses: list[Hypothesis]) -> Translation:
         tgt = self.tokenizers.tgt
         src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
         unknown = self._unknown(prepared, number)
@@ -242,6 +242,6 @@ class TextDecoder:
         ]
         return replace(each[0], alternatives=each[1:])
 
-    def _unknown(self, prepared: Prepared, number: int) -> list[str]:
+    def _unknown(self, prepared: PreparedTexts, number: int) -> list[str]:
         src = self.tokenizers.src
         return unknown_pieces(src, prepared.texts[number]) if src.special.unk in prepared.ids[number] else []

@@ -22,7 +22,7 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints, SearchConfig, SteppedSearch
 from qkv.search.batching import in_chunks
-from qkv.search.capacity import require_memory
+from qkv.search.capacity import require_search_memory
 from qkv.search.default import default_search
 from qkv.search.refinement.rescoring import Rescorer
 from qkv.search.refinement.search import RefineConfig, rescorer_for
@@ -35,12 +35,12 @@ from qkv.translate.arguments import TranslatorArguments
 from qkv.translate.jobs.team import translate_in_team
 from qkv.translate.jobs.threads import translate_in_threads
 from qkv.translate.jobs.worker import Setup
-from qkv.translate.sources import Pair, checked_pairs, is_one_pair, sources_of
+from qkv.translate.sources import TextPair, checked_pairs, is_one_pair, sources_of
 from qkv.translate.splitting import Known
-from qkv.translate.texts import DecodeOptions, Reading, Source, TextDecoder
+from qkv.translate.texts import DecodeOptions, Reading, SourceText, TextDecoder
 from qkv.translate.translation import Translation
 
-Progress = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 """Called with (done, total) now and then; it stops the work by raising."""
 CHUNK = 512
 """Lines of a stream that are sorted and batched together."""
@@ -154,7 +154,7 @@ class Translator:
         prefixes: str | None = None,
         forbidden: Iterable[str] = (),
         required: Iterable[str] | None = None,
-        progress: Progress = ...,
+        progress: ReportProgress = ...,
     ) -> Translation: ...
 
     @overload
@@ -167,7 +167,7 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         forbidden: Iterable[str] = (),
         required: Iterable[Iterable[str]] | None = None,
-        progress: Progress = ...,
+        progress: ReportProgress = ...,
     ) -> list[Translation]: ...
 
     def translate(
@@ -179,7 +179,7 @@ class Translator:
         prefixes: Any = None,
         forbidden: Iterable[str] = (),
         required: Any = None,
-        progress: Progress = lambda done, total: None,
+        progress: ReportProgress = lambda done, total: None,
     ) -> Translation | list[Translation]:
         """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
 
@@ -223,7 +223,9 @@ class Translator:
         options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
         return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
 
-    def chunks(self, sources: Iterable[Source], options: DecodeOptions, start: int = 0) -> Generator[list[Translation]]:
+    def chunks(
+        self, sources: Iterable[SourceText], options: DecodeOptions, start: int = 0
+    ) -> Generator[list[Translation]]:
         """The translations of `CHUNK` sources at a time. `start` sources, whole chunks, were translated before.
 
         The output of a chunk depends on that chunk alone, however many processes there are: with more than one chunk,
@@ -249,14 +251,14 @@ class Translator:
     def decoder(self, options: DecodeOptions) -> TextDecoder:
         """What translates in this process, with the engine that can do what is wished."""
         if options not in self._decoders:
-            require_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
+            require_search_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
             engine = self.engines.choose(self._example(options))
             self._decoders[options] = TextDecoder(
                 engine, self.models.tokenizers, self.search, options, self.batch_tokens, self.reading
             )
         return self._decoders[options]
 
-    def compared(self, options: DecodeOptions, sources: Sequence[Source]) -> TextDecoder:
+    def compared(self, options: DecodeOptions, sources: Sequence[SourceText]) -> TextDecoder:
         """The same, once its engine was compared with torch on some of these first sources."""
         decoder = self.decoder(options)
         if options not in self._compared:
@@ -287,13 +289,13 @@ class Translator:
         return rescorer_for(self.search, self.models.loaded[0])
 
     @overload
-    def score(self, pairs: Pair, first: int = 1, progress: Progress = ...) -> PairScore: ...
+    def score(self, pairs: TextPair, first: int = 1, progress: ReportProgress = ...) -> PairScore: ...
 
     @overload
-    def score(self, pairs: Iterable[Pair], first: int = 1, progress: Progress = ...) -> list[PairScore]: ...
+    def score(self, pairs: Iterable[TextPair], first: int = 1, progress: ReportProgress = ...) -> list[PairScore]: ...
 
     def score(
-        self, pairs: Any, first: int = 1, progress: Progress = lambda done, total: None
+        self, pairs: Any, first: int = 1, progress: ReportProgress = lambda done, total: None
     ) -> PairScore | list[PairScore]:
         """log p(target | source) of one pair, a tuple of two texts, or of each pair of a list, in order.
 
@@ -303,7 +305,7 @@ class Translator:
             return self._score([pairs], first, progress)[0]
         return self._score(checked_pairs(pairs), first, progress)
 
-    def _score(self, pairs: list[Pair], first: int, progress: Progress) -> list[PairScore]:
+    def _score(self, pairs: list[TextPair], first: int, progress: ReportProgress) -> list[PairScore]:
         models = [saved.model for saved in self.models.loaded]
         for model in models:
             if isinstance(model, ParallelModel):

@@ -6,7 +6,7 @@ from qkv.data.batch import padded
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import SearchTask
 from qkv.search.beam import BeamConfig, Kept
-from qkv.search.capacity import require_memory
+from qkv.search.capacity import require_search_memory
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.steps import ModelSteps
 from qkv.text.special import SPECIAL
@@ -62,7 +62,7 @@ def grow_tree(
     saved: SavedModel, text: str, search: BeamConfig, max_src_tokens: int | None = None
 ) -> tuple[list[Node], Hypothesis]:
     """The nodes of the search for one text, parents first, and the hypothesis that won; its path is marked."""
-    require_memory(search, saved.config, len(saved.tokenizers.tgt))
+    require_search_memory(search, saved.config, len(saved.tokenizers.tgt))
     steps: list[list[Kept]] = []
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)

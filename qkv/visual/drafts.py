@@ -15,7 +15,7 @@ from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.loop import draft_and_verify
 from qkv.search.speculative.pace import FullPace
 from qkv.text.special import SPECIAL
-from qkv.visual.rows import Cell, draw_rows, sample
+from qkv.visual.rows import TokenCell, draw_rows, sample
 from qkv.visual.source import source_ids
 from qkv.visual.svg import Entry
 
@@ -96,7 +96,7 @@ def draw_drafts(passes: list[DraftPass], title: str) -> str:
         for each in passes
     ]
     cells = [
-        [Cell(word, each.start + place, kind) for place, (word, kind) in enumerate(row)]
+        [TokenCell(word, each.start + place, kind) for place, (word, kind) in enumerate(row)]
         for each, row in zip(passes, rows, strict=True)
     ]
     return draw_rows(cells, title, LEGEND, STYLE)

@@ -12,8 +12,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.canvas import Pass
 from qkv.search.refinement.search import RefineConfig, rescorer_for
 from qkv.text.special import SPECIAL
-from qkv.visual.rows import Cell as Drawn
-from qkv.visual.rows import draw_rows, sample
+from qkv.visual.rows import TokenCell, draw_rows, sample
 from qkv.visual.source import source_ids
 from qkv.visual.svg import Entry
 
@@ -29,7 +28,7 @@ STYLE = """
 
 
 @dataclass(frozen=True)
-class Cell:
+class CanvasCell:
     """One position of a canvas after a pass."""
 
     label: str
@@ -41,7 +40,7 @@ class Cell:
 
 def watch_passes(
     saved: SavedModel, model: ParallelModel, text: str, search: RefineConfig, max_src_tokens: int | None = None
-) -> tuple[list[list[Cell]], Hypothesis]:
+) -> tuple[list[list[CanvasCell]], Hypothesis]:
     """What stood on the canvas after each pass, and the output; of several lengths the most probable is shown."""
     passes: list[Pass] = []
     ids = source_ids(saved, text, max_src_tokens)
@@ -60,15 +59,15 @@ def watch_passes(
     for done in passes:
         length = int((done.tokens[0] != SPECIAL.pad).sum())
         columns = zip(*(part[0, :length].tolist() for part in (done.tokens, done.scores, done.fresh)), strict=True)
-        rows.append([Cell(label(token), math.exp(score), fresh) for token, score, fresh in columns])
+        rows.append([CanvasCell(label(token), math.exp(score), fresh) for token, score, fresh in columns])
     return rows, best
 
 
-def draw_passes(rows: list[list[Cell]], title: str) -> str:
+def draw_passes(rows: list[list[CanvasCell]], title: str) -> str:
     """A standalone SVG: a row for each pass, the darker the surer, outlined what the pass filled."""
     cells = [
         [
-            Drawn(cell.label, place, "fresh" if cell.fresh else "", _shade(cell.probability), _tip(cell))
+            TokenCell(cell.label, place, "fresh" if cell.fresh else "", _shade(cell.probability), _tip(cell))
             for place, cell in enumerate(row)
         ]
         for row in rows
@@ -80,7 +79,7 @@ def _shade(probability: float) -> float:
     return 0.55 * probability
 
 
-def _tip(cell: Cell) -> str:
+def _tip(cell: CanvasCell) -> str:
     return f"{cell.label}: p = {cell.probability:.3f}"
 
 

@@ -28,7 +28,7 @@ STYLE = """
 
 
 @dataclass(frozen=True)
-class Cell:
+class TokenCell:
     """A token at its place in a row."""
 
     token: str
@@ -41,7 +41,7 @@ class Cell:
     """What is shown where the mouse points; None: the token."""
 
 
-def draw_rows(rows: Sequence[Sequence[Cell]], title: str, legend: Sequence[Entry], style: str) -> str:
+def draw_rows(rows: Sequence[Sequence[TokenCell]], title: str, legend: Sequence[Entry], style: str) -> str:
     """A standalone SVG with a row for each pass; boxes are as wide as the longest token needs."""
     inside = column_width([cell.token for row in rows for cell in row], SIZE, NARROWEST, WIDEST)
     column = inside + 2 * PADDING + GAP
@@ -59,7 +59,7 @@ def draw_rows(rows: Sequence[Sequence[Cell]], title: str, legend: Sequence[Entry
     return document(title, legend, (width, ROW * len(rows)), STYLE + style, body)
 
 
-def _box(cell: Cell, x: int, y: int, inside: int) -> str:
+def _box(cell: TokenCell, x: int, y: int, inside: int) -> str:
     width = inside + 2 * PADDING
     middle, token = x + width / 2, fitted(cell.token, inside, SIZE)
     return (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import qkv
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("examples")
     pairs = [(word, word[::-1]) for word in ["abc", "bca", "cab", "acb", "bac", "cba", "aab", "abb", "bbc", "ca"]]
     with contextlib.chdir(path):
-        qkv.train(pairs, reporter=SilentReporter(), run="runs/reverse", training__stop_after="2u", data__holdout=1)
+        qkv.train(
+            pairs, reporter=SilentTrainingReporter(), run="runs/reverse", training__stop_after="2u", data__holdout=1
+        )
     return path
 
 

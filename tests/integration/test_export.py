@@ -7,7 +7,7 @@ import pytest
 
 from qkv.core.files import sha256_of, verify_folder
 from qkv.models.saved.folder import save_model
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.trainer import Trainer
 from tests.support.exported import decided_model, spoil_for_int8
 from tests.support.forks import Forks
@@ -94,7 +94,7 @@ def test_a_quantised_export_is_compared_on_the_sources_that_are_given(model: Pat
 
 
 def test_a_run_is_compared_on_its_dev_sources(data: Path, forks: Forks, scratch: Path) -> None:
-    assert Trainer(as_recipe(plain(data, scratch / "run", 4)), SilentReporter()).train().finished
+    assert Trainer(as_recipe(plain(data, scratch / "run", 4)), SilentTrainingReporter()).train().finished
     export = ("export", scratch / "run", "--to", "ctranslate2", "--out", scratch / "fast", "--quantization", "float16")
     assert "compared with float32 on 12 sources: " in forks.qkv(*export).stderr
     shutil.rmtree(scratch / "run" / "data")

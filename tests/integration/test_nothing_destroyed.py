@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qkv.core.errors import UsageError
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.trainer import Trainer
 from tests.support.commands import quiet, refused, written, written_lines
 from tests.support.forks import Forks
@@ -72,7 +72,7 @@ def test_training_in_a_folder_of_somebody_else(mine: Path, data: Path, scratch: 
 def test_an_empty_folder_will_do(data: Path, scratch: Path) -> None:
     (scratch / "empty").mkdir()
     (scratch / "link").symlink_to(scratch / "empty")
-    Trainer(as_recipe(plain(data, scratch / "link", 2)), SilentReporter()).train()
+    Trainer(as_recipe(plain(data, scratch / "link", 2)), SilentTrainingReporter()).train()
     assert (scratch / "empty" / "best").is_dir()
     assert (scratch / "link").is_symlink()
 
@@ -80,29 +80,29 @@ def test_an_empty_folder_will_do(data: Path, scratch: Path) -> None:
 def test_a_run_from_before_there_were_markers(data: Path, scratch: Path) -> None:
     """It can be taken up, but not begun again."""
     run = scratch / "run"
-    Trainer(as_recipe(plain(data, run, 2)), SilentReporter()).train()
+    Trainer(as_recipe(plain(data, run, 2)), SilentTrainingReporter()).train()
     (run / "qkv.json").unlink()
     shutil.rmtree(run / "best")
     shutil.rmtree(run / "checkpoints")
     before = contents(run)
     with pytest.raises(UsageError, match="was not made by qkv"):
-        Trainer(as_recipe(plain(data, run, 2)), SilentReporter()).train()
+        Trainer(as_recipe(plain(data, run, 2)), SilentTrainingReporter()).train()
     assert contents(run) == before
-    assert Trainer.resume(run, reporter=SilentReporter()).train().updates == 2
+    assert Trainer.resume(run, reporter=SilentTrainingReporter()).train().updates == 2
     assert (run / "qkv.json").is_file()
 
 
 def test_what_others_put_into_a_run_stays(data: Path, scratch: Path) -> None:
     run = scratch / "run"
     recipe = as_recipe(plain(data, run, 2))
-    Trainer(recipe, SilentReporter()).train()
+    Trainer(recipe, SilentTrainingReporter()).train()
     shutil.rmtree(run / "best")
     shutil.rmtree(run / "checkpoints")
     (run / "samples" / "notes").write_text("mine")
     (run / "events" / "notes").write_text("mine")
     with pytest.raises(UsageError, match=r"tokenizer: is an input, but lies in .*run"):
-        Trainer(recipe.model_copy(update={"tokenizers": run / "tokenizer"}), SilentReporter()).train()
-    Trainer(recipe, SilentReporter()).train()
+        Trainer(recipe.model_copy(update={"tokenizers": run / "tokenizer"}), SilentTrainingReporter()).train()
+    Trainer(recipe, SilentTrainingReporter()).train()
     assert (run / "samples" / "notes").read_text() == (run / "events" / "notes").read_text() == "mine"
     assert len(list((run / "events").glob("events.out*"))) == 1
 
@@ -110,11 +110,11 @@ def test_what_others_put_into_a_run_stays(data: Path, scratch: Path) -> None:
 @pytest.mark.parametrize("name", ["run.lock", "metrics.jsonl"])
 def test_a_run_does_not_write_through_links(name: str, data: Path, scratch: Path) -> None:
     run, other = scratch / "run", written(scratch / "mine", b"mine\n")
-    Trainer(as_recipe(plain(data, run, 2)), SilentReporter()).train()
+    Trainer(as_recipe(plain(data, run, 2)), SilentTrainingReporter()).train()
     (run / name).unlink()
     (run / name).symlink_to(other)
     with pytest.raises(UsageError, match=f"{name}: is a symbolic link"):
-        Trainer.resume(run, ["training.stop_after=4u"], SilentReporter()).train()
+        Trainer.resume(run, ["training.stop_after=4u"], SilentTrainingReporter()).train()
     assert other.read_bytes() == b"mine\n"
 
 

@@ -12,7 +12,7 @@ from qkv.core.errors import DataError
 from qkv.data.build import build_store
 from qkv.data.lines import ReadCounts
 from qkv.data.readers import CorpusConfig, corpora
-from qkv.data.store import Limits, PairStore
+from qkv.data.store import PairLimits, PairStore
 from qkv.text.folder import TokenizerPair
 from qkv.text.whitespace import WhitespaceConfig
 
@@ -123,7 +123,7 @@ def test_makes_a_store(kind: str, tmp_path: Path) -> None:
     tokenizer = WhitespaceConfig().train(text for pair in PAIRS for text in pair)
     corpus = corpus_of(kind, tmp_path, PAIRS)
     tokenizers = TokenizerPair(tokenizer, tokenizer)
-    report = build_store(tmp_path / "store", [corpus], tmp_path, "error", Limits(9, 9), tokenizers)
+    report = build_store(tmp_path / "store", [corpus], tmp_path, "error", PairLimits(9, 9), tokenizers)
     assert (report.read, report.kept, report.empty) == (4, 3, 1)
     assert PairStore.open(tmp_path / "store").read(range(3)) == [PAIRS[0], PAIRS[1], PAIRS[3]]
 

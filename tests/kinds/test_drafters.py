@@ -22,7 +22,7 @@ from qkv.search.speculative.drafters.other_model import ModelDrafterConfig
 from qkv.search.speculative.drafters.own import OwnConfig
 from qkv.search.speculative.drafting import DRAFTER
 from qkv.text import TextConfig, TokenizerPair, WhitespaceConfig
-from qkv.translate.texts import DecodeOptions, Source
+from qkv.translate.texts import DecodeOptions, SourceText
 from qkv.translate.translator import Translator
 from tests.support.parallel import PARALLEL
 from tests.support.speaker import SHORT, assert_same, save_speaker, sentences, speaker, torch_translator
@@ -131,7 +131,7 @@ def test_a_folder_carries_its_drafter(tmp_path: Path, parallel: Path) -> None:
 def test_a_worker_process_drafts_too(tmp_path: Path, parallel: Path) -> None:
     """What it is sent says how."""
     model = save_speaker(tmp_path / "model", 3, sharpness=SHARP)
-    given, options = [Source(text) for text in sentences(5)], DecodeOptions()
+    given, options = [SourceText(text) for text in sentences(5)], DecodeOptions()
     translator = torch_translator(model, draft=parallel / "ctc")
     setup = pickle.loads(pickle.dumps(translator._setup(options)))
     found = setup.open()(given)

@@ -9,7 +9,7 @@ import torch
 
 from qkv.config import Config, dump_config, load_config
 from qkv.core.errors import QkvError, UsageError
-from qkv.search.base import AnySearch, Limits, SearchConfig, SearchTask, searches
+from qkv.search.base import AnySearch, LengthLimits, SearchConfig, SearchTask, searches
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.length_penalty import length_penalties
@@ -51,7 +51,7 @@ def never_ends(source: tuple[int, ...], said: tuple[int, ...]) -> list[float]:
 @pytest.mark.parametrize("longest", [0, 1, 5])
 def test_every_search_stops_at_the_limit_and_says_so(kind: str, longest: int) -> None:
     """A model that never says END, and an empty source."""
-    task = task_of([[END], [5, 6, END]], Limits(longest))
+    task = task_of([[END], [5, 6, END]], LengthLimits(longest))
     for (best,) in searches[kind]().run(TableSteps(never_ends), task):
         assert len(best.tokens) == len(best.token_scores) == longest
         assert not best.ended
@@ -59,7 +59,7 @@ def test_every_search_stops_at_the_limit_and_says_so(kind: str, longest: int) ->
 
 @every_kind
 def test_each_sentence_has_its_own_limit(kind: str) -> None:
-    limits = [Limits(3), Limits(0), Limits(6), Limits(1)]
+    limits = [LengthLimits(3), LengthLimits(0), LengthLimits(6), LengthLimits(1)]
     src = torch.full((4, 1), END)
     task = SearchTask(src, src == END, SPECIAL, limits)
     found = searches[kind]().run(TableSteps(never_ends), task)
@@ -68,14 +68,14 @@ def test_each_sentence_has_its_own_limit(kind: str) -> None:
 
 @every_kind
 def test_no_sentences_no_outputs(kind: str) -> None:
-    assert searches[kind]().run(TableSteps(never_ends), task_of([], Limits(3))) == []
+    assert searches[kind]().run(TableSteps(never_ends), task_of([], LengthLimits(3))) == []
 
 
 @every_kind
 def test_attention_is_that_of_each_token_over_the_real_source(kind: str) -> None:
     weights, sources = random_attention(2), random_sources(5, 3)
     steps = TableSteps(random_table(1, 9), weights)
-    for source, (best, *_) in zip(sources, searches[kind]().run(steps, task_of(sources, Limits(6))), strict=True):
+    for source, (best, *_) in zip(sources, searches[kind]().run(steps, task_of(sources, LengthLimits(6))), strict=True):
         assert best.attention is not None
         assert len(best.attention) == len(best.tokens)
         for place, row in enumerate(best.attention):
@@ -88,7 +88,7 @@ def test_not_a_number_is_said_in_one_sentence(kind: str) -> None:
         return [torch.nan] * 9 if len(said) == 1 else [-torch.inf, -3.0, -torch.inf, -3.0, -torch.inf, *[-1.0] * 4]
 
     with pytest.raises(QkvError, match="not a number"):
-        searches[kind](min_length=1).run(TableSteps(broken), task_of([[5, END]], Limits(4, 1)))
+        searches[kind](min_length=1).run(TableSteps(broken), task_of([[5, END]], LengthLimits(4, 1)))
 
 
 @every_kind
@@ -102,7 +102,7 @@ def test_it_can_be_stopped_after_each_step(kind: str) -> None:
 
     steps = TableSteps(never_ends)
     with pytest.raises(KeyboardInterrupt):
-        searches[kind]().run(steps, task_of([[END]], Limits(9), after_step=stop))
+        searches[kind]().run(steps, task_of([[END]], LengthLimits(9), after_step=stop))
     assert steps.steps == 3
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from qkv.functional.losses import (
-    Agreement,
+    AgreementFactors,
     Smoothing,
     confidence_penalty,
     consistent_cross_entropy,
@@ -27,7 +27,7 @@ from qkv.kernels.cross_entropy import linear_consistent_cross_entropy, linear_cr
 
 N, D, V = 7, 4, 11
 MIXED = Smoothing(0.8, unigram(torch.arange(V), 0.2).background, entropy_penalty=0.3)
-UNEQUAL = Agreement(first=0.7, second=0.4, forward=1.3, backward=0.6)
+UNEQUAL = AgreementFactors(first=0.7, second=0.4, forward=1.3, backward=0.6)
 SMOOTHINGS = {
     "none": no_smoothing(V),
     "others_but_pad": others_but_pad(V, 0.1, 0),
@@ -70,7 +70,7 @@ def kl_by_loop(log_p: Tensor, log_q: Tensor) -> float:
 
 
 @every_agreement
-def test_the_definition_against_loops(agreement: Agreement) -> None:
+def test_the_definition_against_loops(agreement: AgreementFactors) -> None:
     log_probs, targets, weights = some_log_probs(), torch.arange(N), torch.linspace(0.5, 2, N, dtype=torch.float64)
     wanted, wanted_nll = 0.0, 0.0
     for row in range(N):
@@ -127,7 +127,7 @@ def test_a_token_that_both_rule_out_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("agreement", [sim_cut(3.0, fixed=True), replace(UNEQUAL, fixed=True, first=0.0)])
-def test_fixed_divergences_do_not_move_the_first_pass(agreement: Agreement) -> None:
+def test_fixed_divergences_do_not_move_the_first_pass(agreement: AgreementFactors) -> None:
     log_probs, targets = some_log_probs().requires_grad_(), torch.arange(N)
     loss, _ = consistent_cross_entropy(log_probs, targets, no_smoothing(V), agreement)
     (gradient,) = torch.autograd.grad(loss, log_probs)
@@ -142,7 +142,7 @@ def test_fixed_divergences_do_not_move_the_first_pass(agreement: Agreement) -> N
 @every_smoothing
 @pytest.mark.parametrize(("chunk", "biased", "weighted"), [(1, True, True), (3, False, True), (100, True, False)])
 def test_the_kernel_equals_the_definition(
-    agreement: Agreement, smoothing: Smoothing, chunk: int, biased: bool, weighted: bool
+    agreement: AgreementFactors, smoothing: Smoothing, chunk: int, biased: bool, weighted: bool
 ) -> None:
     hidden, weight, bias, targets, weights = draw()
     b, w = bias if biased else None, weights if weighted else None
@@ -159,7 +159,7 @@ def test_the_kernel_equals_the_definition(
 
 @pytest.mark.parametrize("agreement", [r_drop(5.0), sim_cut(3.0), UNEQUAL], ids=["r_drop", "sim_cut", "unequal"])
 @pytest.mark.parametrize("smoothing", [others_but_pad(V, 0.1, 0), MIXED], ids=["others_but_pad", "mixed"])
-def test_gradcheck(agreement: Agreement, smoothing: Smoothing) -> None:
+def test_gradcheck(agreement: AgreementFactors, smoothing: Smoothing) -> None:
     hidden, weight, bias, targets, weights = draw(3)
 
     def run(h: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def test_gradcheck(agreement: Agreement, smoothing: Smoothing) -> None:
 
 
 @every_agreement
-def test_passes_that_agree_give_the_loss_of_one(agreement: Agreement) -> None:
+def test_passes_that_agree_give_the_loss_of_one(agreement: AgreementFactors) -> None:
     """With the sum of the two shares before it; and the gradients add up to its own."""
     hidden, weight, bias, targets, weights = draw()
     single = hidden.detach()[:, 0].clone().requires_grad_()

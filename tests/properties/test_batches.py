@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from qkv.data.batch import collate
 from qkv.data.order import BatchPlan, Budget, epoch_plan, share
-from qkv.data.store import CorpusRange, Lengths
+from qkv.data.store import CorpusRange, LengthArray
 from qkv.text.special import SpecialIds
 
 SPECIAL = SpecialIds()
@@ -20,7 +20,7 @@ EPOCH = st.integers(0, 1000)
 IDS = st.lists(st.integers(5, 1000), max_size=12)
 
 
-def sides(pairs: list[tuple[int, int]]) -> tuple[Lengths, Lengths]:
+def sides(pairs: list[tuple[int, int]]) -> tuple[LengthArray, LengthArray]:
     both = np.array(pairs, dtype=np.uint32)
     return both[:, 0].copy(), both[:, 1].copy()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jaxtyping import config
 
 from qkv.search import beam as beam_group
-from qkv.search.base import Constraints, Limits, SearchConfig, SearchTask
+from qkv.search.base import Constraints, LengthLimits, SearchConfig, SearchTask
 from qkv.search.beam import BeamConfig, log_coverage
 from qkv.search.greedy import GreedyConfig
 from qkv.search.length_penalty import Gnmt, LengthPenaltyConfig, NoLengthPenalty, Power
@@ -60,7 +60,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(block: int) -> None:
     table, weights = random_table(block, vocab, end=chance.gauss(0, 1)), random_attention(block)
     sources = random_sources(20, block)
     search = BeamConfig(size=(vocab - 4) ** longest + 5, stop="exact", length_penalty=penalty, coverage_penalty=beta)
-    found = search.run(TableSteps(table, weights), task_of(sources, Limits(longest, fewest), nbest=nbest))
+    found = search.run(TableSteps(table, weights), task_of(sources, LengthLimits(longest, fewest), nbest=nbest))
     for source, hypotheses in zip(map(tuple, sources), found, strict=True):
         outputs = [each for each in every_output(table, source, vocab, longest) if len(each.tokens) >= fewest]
         ranked = sorted(((score(each, penalty, beta, weights, source), each) for each in outputs), key=lambda x: -x[0])
@@ -92,7 +92,7 @@ def test_so_it_does_with_real_models(seed: int) -> None:
     best = max(outputs, key=lambda each: each.total / len(each.token_scores))
     search = BeamConfig(size=100, stop="exact")
     for steps in (ModelSteps(model), PrefixSteps(model)):
-        ((found,),) = search.run(steps, task_of([source], Limits(longest)))
+        ((found,),) = search.run(steps, task_of([source], LengthLimits(longest)))
         assert tuple(found.tokens) == best.tokens
         assert found.score == pytest.approx(best.total / len(best.token_scores), abs=1e-5)
 
@@ -101,7 +101,7 @@ def test_so_it_does_with_real_models(seed: int) -> None:
 @given(SEED, st.sampled_from(PENALTIES), st.sampled_from([0.0, 0.5]))
 def test_a_beam_of_one_is_greedy_search(seed: int, penalty: LengthPenaltyConfig, grain: float) -> None:
     table, sources = random_table(seed, 12, end=0.5, grain=grain), random_sources(4, seed)
-    task = task_of(sources, Limits(6))
+    task = task_of(sources, LengthLimits(6))
     greedy = GreedyConfig().run(TableSteps(table), task)
     beam = BeamConfig(size=1, length_penalty=penalty).run(TableSteps(table), task)
     for (one,), (other,) in zip(greedy, beam, strict=True):
@@ -166,7 +166,9 @@ def test_it_is_the_plain_program_and_breaks_ties_by_its_rule(
 ) -> None:
     """With a grain most candidates are equal to another one."""
     table, sources, nbest = random_table(seed, vocab, end=1.5, grain=grain), random_sources(3, seed), min(nbest, size)
-    found = BeamConfig(size=size, stop=stop).run(TableSteps(table), task_of(sources, Limits(longest), nbest=nbest))
+    found = BeamConfig(size=size, stop=stop).run(
+        TableSteps(table), task_of(sources, LengthLimits(longest), nbest=nbest)
+    )
     for source, hypotheses in zip(map(tuple, sources), found, strict=True):
         expected = plain_beam(table, source, size, longest, nbest, stop) or [((), False, 0.0)]
         assert [(tuple(each.tokens), each.ended) for each in hypotheses] == [each[:2] for each in expected]
@@ -179,7 +181,7 @@ def test_exact_stopping_gives_what_never_stopping_gives(
     seed: int, size: int, penalty: LengthPenaltyConfig, nbest: int
 ) -> None:
     table, sources = random_table(seed, 10, end=1.0), random_sources(3, seed)
-    task = task_of(sources, Limits(12), nbest=min(nbest, size))
+    task = task_of(sources, LengthLimits(12), nbest=min(nbest, size))
     search = BeamConfig(size=size, stop="exact", length_penalty=penalty)
     early, late = TableSteps(table), TableSteps(table)
     stopped = search.run(early, task)
@@ -193,7 +195,7 @@ def test_exact_stopping_gives_what_never_stopping_gives(
 def test_exact_stopping_saves_steps() -> None:
     """Over many sentences, against never stopping; and `enough` may miss the best."""
     table, sources = random_table(7, 10, end=1.0), random_sources(60, 7)
-    task = task_of(sources, Limits(12))
+    task = task_of(sources, LengthLimits(12))
     exact, enough = TableSteps(table), TableSteps(table)
     best = BeamConfig(size=3, stop="exact").run(exact, task)
     quick = BeamConfig(size=3, stop="enough").run(enough, task)
@@ -209,7 +211,7 @@ def test_rules_narrow_down_all_outputs(seed: int, ngram: int, fewest: int, prefi
     """With rules a wide beam finds the best of all outputs that keep them."""
     vocab, longest, forbidden = 8, 4, [[5, 6], [7]]
     table, (source,) = random_table(seed, vocab), random_sources(1, seed)
-    task = task_of([source], Limits(longest, fewest), constraints=[Constraints(prefix, forbidden)])
+    task = task_of([source], LengthLimits(longest, fewest), constraints=[Constraints(prefix, forbidden)])
     search = BeamConfig(size=300, stop="exact", no_repeat_ngram=ngram)
     ((found,),) = search.run(TableSteps(table), task)
     kept = [
@@ -273,7 +275,7 @@ def test_a_task_keeps_sentences_apart() -> None:
     table, sources = random_table(1, 9), [[5, END], [5, END], [5, END]]
     src = torch.tensor(sources)
     constraints = [Constraints(), Constraints(prefix=[8]), Constraints(forbidden=[[5], [6], [7]])]
-    limits = [Limits(2, 2), Limits(5), Limits(4, 4)]
+    limits = [LengthLimits(2, 2), LengthLimits(5), LengthLimits(4, 4)]
     task = SearchTask(src, src > 0, SPECIAL, limits, constraints=constraints)
     for search in (BeamConfig(), GreedyConfig()):
         found = [best.tokens for (best,) in search.run(TableSteps(table), task)]

@@ -13,7 +13,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.speculative.blocks import BlockFunction, BlockOutput, BlocksState
 from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
 from qkv.search.speculative.loop import draft_and_verify
-from qkv.search.speculative.pace import FullPace, Pace
+from qkv.search.speculative.pace import DraftPace, FullPace
 from qkv.search.steps import StepFunction
 from qkv.text import SPECIAL
 
@@ -72,7 +72,7 @@ def drafted(
     blocks: BlockFunction,
     drafter: Drafter,
     task: SearchTask,
-    pace: Pace | None = None,
+    pace: DraftPace | None = None,
     search: GreedyConfig | None = None,
 ) -> list[Hypothesis]:
     rules = (search or GreedyConfig()).rules(task)

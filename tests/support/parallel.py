@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.decoders import decoders
-from qkv.models.parallel.base import ParallelModel, Source
+from qkv.models.parallel.base import EncodedSource, ParallelModel
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import Objective
 from qkv.objectives.build import build_objective
@@ -56,7 +56,7 @@ def know(model: Any, answers: Tensor, sure: Tensor | None = None) -> list[Tensor
     with torch.no_grad():
         model.head.weight = torch.nn.Parameter(torch.eye(len(model.head.weight), width))
 
-    def fill(canvas: Tensor, source: Source) -> Tensor:
+    def fill(canvas: Tensor, source: EncodedSource) -> Tensor:
         seen.append(canvas)
         vectors = torch.nn.functional.one_hot(answers[:, : canvas.shape[1]], width).float()
         return 20 * vectors if sure is None else vectors * sure[len(seen) - 1, :, : canvas.shape[1], None]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import padded
-from qkv.search.base import Limits, SearchConfig, SearchTask
+from qkv.search.base import LengthLimits, SearchConfig, SearchTask
 from qkv.search.steps import ForcedOutput, StepOutput, force_by_steps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
@@ -105,7 +105,7 @@ def random_sources(count: int, seed: int = 0, longest: int = 6) -> list[list[int
     return [[*(chance.randrange(5, 23) for _ in range(chance.randint(0, longest))), END] for _ in range(count)]
 
 
-def task_of(sources: Sequence[Sequence[int]], limits: Limits | SearchConfig, **others: object) -> SearchTask:
+def task_of(sources: Sequence[Sequence[int]], limits: LengthLimits | SearchConfig, **others: object) -> SearchTask:
     """The same limits for all, or those that a search has for each."""
     src, src_keep = padded([list(ids) for ids in sources], SPECIAL.pad)
     each = [limits.limits(len(ids)) if isinstance(limits, SearchConfig) else limits for ids in sources]

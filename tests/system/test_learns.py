@@ -10,7 +10,7 @@ import pytest
 from qkv.evaluation.metrics.registry import METRICS
 from qkv.recipes import load_recipe
 from qkv.search.greedy import GreedyConfig
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.trainer import Trainer
 from qkv.translate.translator import Translator
 
@@ -29,7 +29,7 @@ def test_toy_task_is_learned(task: str, changes: list[str], tmp_path: Path) -> N
     smaller = ["batch.tokens=512", "validation.every=600u", "validation.best=loss", "validation.metrics=[]"]
     places = [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", f"seed={seed}"]
     recipe = load_recipe(task, [*places, *smaller, *changes])
-    Trainer(recipe, SilentReporter()).train()
+    Trainer(recipe, SilentTrainingReporter()).train()
     translator = Translator(tmp_path / "run", search=GreedyConfig())
     pairs = [line.split("\t") for line in (tmp_path / "data" / "dev.tsv").read_text().splitlines()]
     outputs = [found.text for found in translator.translate([src for src, _ in pairs])]

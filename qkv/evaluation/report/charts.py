@@ -27,7 +27,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Group:
+class BarGroup:
     """Bars that stand together: the label below them, and a score for each series."""
 
     label: str
@@ -45,7 +45,7 @@ class Plot:
     x_label: str
     y_label: str
     series: list[str]
-    groups: list[Group]
+    groups: list[BarGroup]
 
     @property
     def largest(self) -> float:

@@ -47,7 +47,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Part:
+class TestSetReport:
     """Everything about one test set."""
 
     title: str
@@ -69,7 +69,7 @@ def evaluation_reports(found: Mapping[str, Evaluation], title: str, examples: in
     plots = {name: evaluation_plots(one) for name, one in found.items()}
     charts = _charts(list(plots.values()))
     parts = [
-        Part(
+        TestSetReport(
             title=f"{name}: {one.test.name}" if name else "",
             remarks=one.remarks,
             tables=evaluation_tables(one),
@@ -99,7 +99,7 @@ def comparison_report(found: Comparison, title: str, examples: int = EXAMPLES) -
     """The outputs that differ most, side by side, after the tables and plots."""
     places = found.largest_difference_first[:examples]
     shown = [_example(found, found.systems, found.each, place) for place in places]
-    part = Part(
+    part = TestSetReport(
         title="",
         remarks=found.remarks,
         tables=comparison_tables(found),
@@ -139,7 +139,7 @@ def _charts(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
     return bar_charts(pages) if can_draw() else [[] for _ in pages]
 
 
-def _render(title: str, parts: list[Part]) -> str:
+def _render(title: str, parts: list[TestSetReport]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Outputs, sources and file names are anybody's text: everything is escaped.

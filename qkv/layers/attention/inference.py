@@ -11,7 +11,7 @@ from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 
 
-class Projection:
+class FusedLinear:
     """Several linear maps of one input as one product; a copy of their weights as they are now."""
 
     def __init__(self, *linears: nn.Linear) -> None:
@@ -35,9 +35,9 @@ class InferenceAttention:
         """Whether queries and keys depend on their positions."""
         self.biased = type(self.positions).bias is not Positions.bias or self.positions.has_value_term
         """Whether positions add something to the scores or to the context."""
-        self.query_key_value = Projection(module.query, module.key, module.value)
-        self.query = Projection(module.query)
-        self.output = Projection(module.output)
+        self.query_key_value = FusedLinear(module.query, module.key, module.value)
+        self.query = FusedLinear(module.query)
+        self.output = FusedLinear(module.output)
         self.all_heads = module.num_heads + 2 * module.kv_heads
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:

@@ -15,7 +15,7 @@ from qkv.layers.attention.base import Block, ForInference, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.attention.truncated import TruncatedAttention, TruncatedInference, WindowConfig
-from qkv.layers.attention.windowed import Heads, Shown, windowed_attention
+from qkv.layers.attention.windowed import ProjectedHeads, Shown, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 
@@ -121,7 +121,7 @@ class LongformerAttention(TruncatedAttention):
 
     def run(self, x: Tensor, context: AttentionContext, dropout: float) -> Tensor:
         """Self-attention of one sequence a row [B, n, D]."""
-        heads, position_ids = Heads(*self.heads(x, context)), context.k_position_ids.expand(len(x), x.shape[1])
+        heads, position_ids = ProjectedHeads(*self.heads(x, context)), context.k_position_ids.expand(len(x), x.shape[1])
         chosen = _Chosen(self.is_global(context, len(x)))
         if chosen.count == 0:
             output = windowed_attention(self.positions, heads, self.window, context.keep, position_ids, dropout)
@@ -135,7 +135,7 @@ class LongformerAttention(TruncatedAttention):
         return self.output(merge_heads(output))
 
     def _all_weights(
-        self, x: Tensor, heads: Heads, chosen: "_Chosen", context: AttentionContext, position_ids: Tensor
+        self, x: Tensor, heads: ProjectedHeads, chosen: "_Chosen", context: AttentionContext, position_ids: Tensor
     ) -> Tensor:
         """[B, H, n, n] by the definition: a window and the global tokens, or everything for these themselves."""
         keep = torch.ones_like(chosen.mask) if context.keep is None else context.keep

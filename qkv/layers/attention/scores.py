@@ -17,7 +17,7 @@ class ScoreConfig(Config):
 
     kind: str
 
-    def build(self, num_heads: int, head_width: int) -> "Score":
+    def build(self, num_heads: int, head_width: int) -> "AttentionScore":
         raise NotImplementedError
 
 
@@ -25,7 +25,7 @@ scores = Kinds[ScoreConfig]("score")
 AnyScore = Annotated[ScoreConfig, scores]
 
 
-class Score(nn.Module):
+class AttentionScore(nn.Module):
     """q'·k' / √E of changed queries q' and keys k'; here they are not changed, which is the paper's score."""
 
     is_dot: bool = True
@@ -50,8 +50,8 @@ class ScaledDotConfig(ScoreConfig):
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
-    def build(self, num_heads: int, head_width: int) -> Score:
-        return Score()
+    def build(self, num_heads: int, head_width: int) -> AttentionScore:
+        return AttentionScore()
 
 
 @scores.register
@@ -60,11 +60,11 @@ class DotConfig(ScoreConfig):
 
     kind: Literal["dot"] = "dot"
 
-    def build(self, num_heads: int, head_width: int) -> Score:
+    def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Dot()
 
 
-class Dot(Score):
+class Dot(AttentionScore):
     """q·k"""
 
     def queries(self, q: Tensor) -> Tensor:
@@ -72,16 +72,16 @@ class Dot(Score):
 
 
 @scores.register
-class CosineConfig(ScoreConfig):
+class CosineScoreConfig(ScoreConfig):
     """cos(q, k) times a learned number a head."""
 
     kind: Literal["cosine"] = "cosine"
 
-    def build(self, num_heads: int, head_width: int) -> Score:
+    def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Cosine(num_heads)
 
 
-class Cosine(Score):
+class Cosine(AttentionScore):
     """exp(s_h) cos(q, k); the factor, the inverse of a temperature, starts at 10."""
 
     def __init__(self, num_heads: int) -> None:
@@ -101,11 +101,11 @@ class AdditiveConfig(ScoreConfig):
 
     kind: Literal["additive"] = "additive"
 
-    def build(self, num_heads: int, head_width: int) -> Score:
+    def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Additive(num_heads, head_width)
 
 
-class Additive(Score):
+class Additive(AttentionScore):
     """v·tanh(q + k), v starts as N(0, 1 / E)."""
 
     is_dot = False

@@ -11,7 +11,7 @@ from qkv.kernels.window import Window
 from qkv.layers.attention.base import Attention, AttentionConfig, Block, ForInference, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
-from qkv.layers.attention.windowed import Heads, windowed_attention
+from qkv.layers.attention.windowed import ProjectedHeads, windowed_attention
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 
@@ -56,7 +56,7 @@ class TruncatedAttention(Attention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
         if context.q_pos is context.k_pos and context.predicate in (None, causal):
-            heads, window = Heads(q, k, v), self.window_in(context)
+            heads, window = ProjectedHeads(q, k, v), self.window_in(context)
             return windowed_attention(self.positions, heads, window, context.keep, context.k_position_ids, dropout)
         # A few queries over a longer past, or another pattern beside the window.
         return attention_with_positions(

@@ -14,7 +14,7 @@ SMALLEST = 16
 """Queries in a block, at least: the keys of a narrow window are then shared by several."""
 
 
-class Heads(NamedTuple):
+class ProjectedHeads(NamedTuple):
     """Rotated queries and keys, and values, [B, H, n, E] each, of one sequence."""
 
     q: Tensor
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
 def windowed_attention(
     positions: Positions,
-    heads: Heads,
+    heads: ProjectedHeads,
     window: Window,
     keep: Tensor | None,
     pos: Tensor,
@@ -50,7 +50,7 @@ def windowed_attention(
     real = keep if keep is not None else torch.ones(batch, length, dtype=torch.bool, device=pos.device)
     row_pos = pos.expand(batch, length)
     if step > 1:
-        heads = Heads(*(by_class(x, step, 2) for x in heads))
+        heads = ProjectedHeads(*(by_class(x, step, 2) for x in heads))
         real, row_pos = by_class(real, step, 1), by_class(row_pos, step, 1)
         shown = None if shown is None else _repeat(shown, step)
     output = _in_blocks(positions, heads, window, real, row_pos, dropout, shown)
@@ -59,7 +59,7 @@ def windowed_attention(
 
 def _in_blocks(
     positions: Positions,
-    heads: Heads,
+    heads: ProjectedHeads,
     window: Window,
     real: Tensor,
     pos: Tensor,

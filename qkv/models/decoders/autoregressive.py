@@ -3,7 +3,7 @@
 from typing import Literal
 
 from qkv.models.decoders.base import DecoderConfig, decoders
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 @decoders.register
@@ -16,5 +16,5 @@ class AutoregressiveConfig(DecoderConfig):
     def autoregressive(self) -> bool:
         return True
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return Transformer(*parts)

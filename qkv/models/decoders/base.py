@@ -1,7 +1,7 @@
 """How the output comes about: token by token, or all of it at once. A new way is a new file here."""
 
 from qkv.config.base import Config, Kinds
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 class DecoderConfig(Config):
@@ -38,7 +38,7 @@ class DecoderConfig(Config):
         """Positions that the decoder may need in training for pairs up to these lengths, END included."""
         return tgt_tokens
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         raise NotImplementedError
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
 from qkv.models.parallel.base import StretchedModel, stretched
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 @decoders.register
@@ -27,7 +27,7 @@ class CanvasConfig(DecoderConfig):
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return stretched(src_tokens, self.factor, self.extra)
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return CanvasModel(parts, opening(self.inputs, parts.d_model), self.factor, self.extra)
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from qkv.functional.glancing import repetition
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.parallel.base import CopiedSource, StretchedModel, stretched
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 @decoders.register
@@ -33,7 +33,7 @@ class CtcConfig(DecoderConfig):
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return stretched(src_tokens, self.upsample)
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return CtcModel(parts, CopiedSource(repetition, with_end=True), self.upsample)
 
 

@@ -8,11 +8,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.core.shapes import Decoded, TgtIds
-from qkv.kernels.dag import Lengths, Links, batched_transitions
+from qkv.kernels.dag import Lengths, LinkScores, batched_transitions
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import Inputs, opening
-from qkv.models.parallel.base import Opening, Source, StretchedModel, stretched
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.parallel.base import EncodedSource, Opening, StretchedModel, stretched
+from qkv.models.transformer.model import Transformer, TransformerParts
 from qkv.text.special import SPECIAL
 
 ENDS = 2
@@ -40,7 +40,7 @@ class DagConfig(DecoderConfig):
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:
         return stretched(src_tokens, self.factor, ENDS)
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return DagModel(parts, opening(self.inputs, parts.d_model), self.factor)
 
 
@@ -52,7 +52,7 @@ class Transitions(nn.Module):
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
 
-    def forward(self, decoded: Decoded, lengths: Lengths) -> Links:
+    def forward(self, decoded: Decoded, lengths: Lengths) -> LinkScores:
         """log E of graphs of these lengths."""
         scores = self.query(decoded) @ self.key(decoded).transpose(1, 2) / sqrt(decoded.shape[-1])
         return batched_transitions(scores, lengths)
@@ -63,11 +63,11 @@ class DagModel(StretchedModel):
 
     kind = "dag"
 
-    def __init__(self, parts: Parts, opening: Opening, factor: float) -> None:
+    def __init__(self, parts: TransformerParts, opening: Opening, factor: float) -> None:
         super().__init__(parts, opening, factor, ENDS)
         self.transitions = Transitions(parts.d_model)
 
-    def fill(self, tgt_in: TgtIds, source: Source) -> Decoded:
+    def fill(self, tgt_in: TgtIds, source: EncodedSource) -> Decoded:
         return super().fill(_with_ends(tgt_in), source)
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.decoders.nat import NatModel
 from qkv.models.parallel.base import Opening
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 @decoders.register
@@ -22,7 +22,7 @@ class MaskPredictConfig(DecoderConfig):
     def predicts_length(self) -> bool:
         return True
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return MaskPredictModel(parts, Opening())
 
 

@@ -8,7 +8,7 @@ from qkv.functional.glancing import uniform_copy
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.parallel.base import CopiedSource, LearnedQuery, Opening, ParallelModel
 from qkv.models.parallel.length_predictor import LengthPredictor
-from qkv.models.transformer.model import Parts, Transformer
+from qkv.models.transformer.model import Transformer, TransformerParts
 
 Inputs = Literal["copy", "queries"]
 
@@ -36,7 +36,7 @@ class NatConfig(DecoderConfig):
     def predicts_length(self) -> bool:
         return True
 
-    def build(self, parts: Parts) -> Transformer:
+    def build(self, parts: TransformerParts) -> Transformer:
         return NatModel(parts, opening(self.inputs, parts.d_model))
 
 
@@ -45,6 +45,6 @@ class NatModel(ParallelModel):
 
     kind = "nat"
 
-    def __init__(self, parts: Parts, opening: Opening) -> None:
+    def __init__(self, parts: TransformerParts, opening: Opening) -> None:
         super().__init__(parts, opening)
         self.length_predictor = LengthPredictor(parts.d_model)

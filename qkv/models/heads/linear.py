@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from qkv.functional.losses import Agreement, Smoothing
+from qkv.functional.losses import AgreementFactors, Smoothing
 from qkv.kernels.cross_entropy import linear_consistent_cross_entropy, linear_cross_entropy
 
 
@@ -45,7 +45,7 @@ class LinearHead(nn.Module):
         targets: Int[Tensor, " N"],
         weights: Float[Tensor, " N"],
         smoothing: Smoothing,
-        agreement: Agreement,
+        agreement: AgreementFactors,
     ) -> tuple[Tensor, Tensor]:
         """The same for two passes that are to agree; the second number is the first pass's."""
         return linear_consistent_cross_entropy(decoded, self.weight, None, targets, smoothing, agreement, weights)

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from qkv.core.errors import QkvError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.model import Embedder, Parts, Transformer
+from qkv.models.transformer.model import Embedder, Transformer, TransformerParts
 from qkv.text.special import SPECIAL
 
 CopyIndices = Callable[[Tensor, Tensor, int], Tensor]
 """(source lengths [B], canvas lengths [B], canvas width) -> which source position each canvas position copies."""
 
 
-class Source(NamedTuple):
+class EncodedSource(NamedTuple):
     """A batch of sources that were read; `memory` is their encoding."""
 
     src: Tensor
@@ -29,15 +29,15 @@ class Source(NamedTuple):
         """[B], END included."""
         return self.keep.sum(dim=1)
 
-    def repeated(self, times: int) -> "Source":
+    def repeated(self, times: int) -> "EncodedSource":
         """Each source so many times, one after the other."""
-        return self if times == 1 else Source(*(part.repeat_interleave(times, 0) for part in self))
+        return self if times == 1 else EncodedSource(*(part.repeat_interleave(times, 0) for part in self))
 
 
 class Opening(nn.Module):
     """What the decoder reads where a canvas is still open. This base: the embedding of MASK."""
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: EncodedSource) -> Tensor:
         return embedder.tokens(tgt_in)
 
 
@@ -49,7 +49,7 @@ class CopiedSource(Opening):
         self.indices = indices
         self.with_end = with_end
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: EncodedSource) -> Tensor:
         lengths = source.lengths if self.with_end else (source.lengths - 1).clamp(min=1)
         index = self.indices(lengths, (tgt_in != SPECIAL.pad).sum(dim=1), tgt_in.shape[1])
         return src_embedder.tokens(source.src.gather(1, index))
@@ -62,7 +62,7 @@ class LearnedQuery(Opening):
         super().__init__()
         self.query = nn.Parameter(torch.randn(d_model))
 
-    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: Source) -> Tensor:
+    def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: EncodedSource) -> Tensor:
         return self.query.expand(*tgt_in.shape, -1)
 
 
@@ -76,14 +76,14 @@ class ParallelModel(Transformer):
     kind: str
     """As it is called in a recipe."""
 
-    def __init__(self, parts: Parts, opening: Opening) -> None:
+    def __init__(self, parts: TransformerParts, opening: Opening) -> None:
         super().__init__(*parts)
         self.opening = opening
 
-    def read(self, src: SrcIds, src_keep: SrcKeep) -> Source:
-        return Source(src, src_keep, self.encode(src, src_keep))
+    def read(self, src: SrcIds, src_keep: SrcKeep) -> EncodedSource:
+        return EncodedSource(src, src_keep, self.encode(src, src_keep))
 
-    def fill(self, tgt_in: TgtIds, source: Source) -> Decoded:
+    def fill(self, tgt_in: TgtIds, source: EncodedSource) -> Decoded:
         """Decoded vectors of all positions; those of the padding mean nothing."""
         keep = tgt_in != SPECIAL.pad
         embedder = self.tgt_embedder
@@ -114,7 +114,7 @@ def stretched(src_length: int, factor: float, extra: int = 0) -> int:
 class StretchedModel(ParallelModel):
     """Its canvas is as long as the source says: ceil(factor |X|) + extra positions, END of the source counted."""
 
-    def __init__(self, parts: Parts, opening: Opening, factor: float, extra: int = 0) -> None:
+    def __init__(self, parts: TransformerParts, opening: Opening, factor: float, extra: int = 0) -> None:
         super().__init__(parts, opening)
         self.factor = factor
         self.extra = extra

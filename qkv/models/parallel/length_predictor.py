@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from qkv.models.parallel.base import Source
+from qkv.models.parallel.base import EncodedSource
 
 SMALLEST, LARGEST = -128, 127
 """The differences that are told apart; others are clipped."""
@@ -17,13 +17,13 @@ class LengthPredictor(nn.Module):
         super().__init__()
         self.output = nn.Linear(d_model, LARGEST - SMALLEST + 1)
 
-    def forward(self, source: Source) -> Float[Tensor, "B C"]:
+    def forward(self, source: EncodedSource) -> Float[Tensor, "B C"]:
         """Logits of the differences from the smallest to the largest."""
         mean = (source.memory * source.keep[..., None]).sum(dim=1) / source.lengths[:, None]
         logits: Tensor = self.output(mean)
         return logits
 
-    def lengths(self, source: Source, count: int) -> Int[Tensor, "B N"]:
+    def lengths(self, source: EncodedSource, count: int) -> Int[Tensor, "B N"]:
         """The `count` most probable lengths of each output, best first, none below 1; of equals the shorter."""
         ranked = self(source).sort(dim=1, descending=True, stable=True).indices[:, :count]
         return (source.lengths[:, None] - 1 + ranked + SMALLEST).clamp(min=1)

@@ -12,7 +12,7 @@ from qkv.core.errors import ArgumentError, CorruptFolder
 from qkv.core.files import new_folder, read_manifest, verify_folder
 from qkv.data.length_limit import LengthLimit
 from qkv.kernels.memory import available_memory
-from qkv.models.saved.header import read_header, require_memory
+from qkv.models.saved.header import read_header, require_model_memory
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.storage import STORAGES, to_storage, weight_names
 from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
@@ -97,7 +97,7 @@ def load_model(folder: Path | str) -> SavedModel:
     read_manifest(folder)
     # Before the files are checked, since to read all of a large one takes minutes; a damaged one is found there.
     with suppress(CorruptFolder):
-        require_memory(folder / WEIGHTS)
+        require_model_memory(folder / WEIGHTS)
     verify_folder(folder)
     config = load_config(SavedConfig, folder / CONFIG)
     tokenizers = config.text.load(folder / TOKENIZER)

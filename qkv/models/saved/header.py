@@ -39,7 +39,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     return {name: entry for name, entry in entries.items() if "dtype" in entry}  # type: ignore[misc]
 
 
-def require_memory(path: Path) -> None:
+def require_model_memory(path: Path) -> None:
     """Refuse weights that cannot be held: the file's content, and the model that is filled with it."""
     available = available_memory()
     entries = read_header(path).values()

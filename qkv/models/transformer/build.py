@@ -12,7 +12,7 @@ from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
-from qkv.models.transformer.model import Embedder, Parts, Transformer
+from qkv.models.transformer.model import Embedder, Transformer, TransformerParts
 from qkv.models.transformer.wirings import Wiring
 
 
@@ -30,7 +30,7 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
         for causal in (False, config.decoder.autoregressive)
     )
     wiring = build_wiring(config)
-    parts = Parts(
+    parts = TransformerParts(
         Embedder(src_tokens, src_positions, config.dropout, config.position_offsets.build()),
         Embedder(tgt_tokens, tgt_positions, config.dropout, config.position_offsets.build()),
         build_encoder(config, src_positions, wiring),

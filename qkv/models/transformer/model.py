@@ -43,7 +43,7 @@ class Embedder(nn.Module):
         return lambda ids, pos: embed(F.embedding(ids, weight) * scale, pos)
 
 
-class Parts(NamedTuple):
+class TransformerParts(NamedTuple):
     """What every model is put together from."""
 
     src_embedder: Embedder

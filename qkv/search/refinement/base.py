@@ -12,8 +12,8 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.core.errors import UsageError
-from qkv.models.parallel.base import Source
-from qkv.search.base import Limits
+from qkv.models.parallel.base import EncodedSource
+from qkv.search.base import LengthLimits
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.canvas import Pass
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
@@ -34,7 +34,7 @@ class Wanted:
     def plain(self) -> bool:
         return self.length is None and self.factor == 1.0
 
-    def check(self, capacities: Tensor, source: Source) -> None:
+    def check(self, capacities: Tensor, source: EncodedSource) -> None:
         """Refuse a length for which the canvas of one of the sources has no room."""
         if self.length is not None and self.length > (least := int(capacities.min())):
             raise UsageError(
@@ -42,7 +42,7 @@ class Wanted:
                 f"tokens has room for {least}"
             )
 
-    def of(self, natural: int, limits: Limits) -> int:
+    def of(self, natural: int, limits: LengthLimits) -> int:
         """The length in place of the `natural` one."""
         if self.length is not None:
             return self.length
@@ -61,11 +61,11 @@ class Reader:
     penalty = 0.0
     """Taken from the logit of that token."""
 
-    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+    def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""
         raise NotImplementedError
 
-    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+    def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
         """What one canvas says, best first."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class ReaderConfig(Config):
         """For a model of this kind."""
         raise NotImplementedError
 
-    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: LengthLimits, last_id: int) -> Hypothesis:
         """What a canvas says by its most probable tokens alone: for engines that have no more. `last_id` is the last
         id of the model's output.
         """
@@ -111,7 +111,7 @@ def reader_of(kind: str) -> type[ReaderConfig]:
     return readers[kind]
 
 
-def cut(tokens: list[int], scores: list[float], score: float, limits: Limits) -> Hypothesis:
+def cut(tokens: list[int], scores: list[float], score: float, limits: LengthLimits) -> Hypothesis:
     """Not longer than the limit, and says so."""
     most = limits.max_length
     return Hypothesis(tokens[:most], scores[:most], score, ended=len(tokens) <= most)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from qkv.kernels.labels import best_label
-from qkv.models.parallel.base import ParallelModel, Source, open_canvas
+from qkv.models.parallel.base import EncodedSource, ParallelModel, open_canvas
 from qkv.search.hypothesis import not_a_number
 from qkv.text.special import SPECIAL
 
@@ -46,18 +46,18 @@ class Pass:
     """All that it said."""
 
 
-Watch = Callable[[Pass], None]
+WatchPass = Callable[[Pass], None]
 """Called after each pass: keeps a history, or stops the work by raising."""
 
 
 @torch.inference_mode()
 def refine(
     model: ParallelModel,
-    source: Source,
+    source: EncodedSource,
     lengths: Tensor,
     passes: int,
     never: tuple[int, ...],
-    watch: Watch,
+    watch: WatchPass,
     top: int = 1,
     ask: int | None = None,
     penalty: float = 0.0,
@@ -87,7 +87,7 @@ def refine(
 
 def look(
     model: ParallelModel,
-    source: Source,
+    source: EncodedSource,
     canvas: Tensor,
     never: tuple[int, ...],
     top: int,

@@ -8,8 +8,8 @@ from pydantic import Field
 from torch import Tensor
 
 from qkv.models.decoders.ctc import CtcModel
-from qkv.models.parallel.base import Source
-from qkv.search.base import Limits
+from qkv.models.parallel.base import EncodedSource
+from qkv.search.base import LengthLimits
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
@@ -79,7 +79,7 @@ def _add(a: float, b: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-def path_of_length(steps: Steps, blank: int, count: int) -> list[int]:
+def ctc_path_of_length(steps: Steps, blank: int, count: int) -> list[int]:
     """The most probable path that collapses to `count` tokens, or to as many of them as are possible.
 
     D_t(n, last) is the best score of t positions with n tokens so far, the t-th of which says `last`. A token counts
@@ -137,7 +137,7 @@ class CtcReaderConfig(ReaderConfig):
     def build(self, model: CtcModel, wanted: Wanted) -> "CtcReader":
         return CtcReader(model, wanted, self.beam, self.blank_penalty)
 
-    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: LengthLimits, last_id: int) -> Hypothesis:
         return collapsed(tokens, scores, last_id, limits)
 
 
@@ -152,12 +152,12 @@ class CtcReader(Reader):
         self.penalty = blank_penalty
         self.top = max(1 if wanted.plain else CANDIDATES, 1 if beam == 1 else beam + 1)
 
-    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+    def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
         self.wanted.check(lengths, source)
         return lengths[:, None]
 
-    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+    def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
         blank = self.model.blank
         if self.beam > 1:
             steps = [_likely(step, blank) for step in self._steps(filled, row, length)]
@@ -167,7 +167,7 @@ class CtcReader(Reader):
         scores: list[float] = filled.scores[row, :length].tolist()
         if not self.wanted.plain:
             steps = self._steps(filled, row, length)
-            tokens = path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
+            tokens = ctc_path_of_length(steps, blank, self.wanted.of(len(runs(tokens, blank)), limits))
             scores = [step[token] for step, token in zip(steps, tokens, strict=True)]
         return [collapsed(tokens, scores, blank, limits)]
 
@@ -189,7 +189,7 @@ def _likely(step: dict[int, float], blank: int) -> dict[int, float]:
     return {token: log_p for token, log_p in step.items() if log_p > FAINT or token in (*first, blank)}
 
 
-def collapsed(tokens: list[int], scores: list[float], blank: int, limits: Limits) -> Hypothesis:
+def collapsed(tokens: list[int], scores: list[float], blank: int, limits: LengthLimits) -> Hypothesis:
     """What a path says; a token's score is that of the surest position of its run."""
     said = runs(tokens, blank)
     best = [max(scores[start:stop]) for start, stop in said]

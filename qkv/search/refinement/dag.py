@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from qkv.models.decoders.dag import ENDS, DagModel
-from qkv.models.parallel.base import Source
-from qkv.search.base import Limits
+from qkv.models.parallel.base import EncodedSource
+from qkv.search.base import LengthLimits
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
@@ -30,7 +30,7 @@ def lookahead_path(said: Numbers, links: Numbers) -> list[int]:
     return _along((links + _tokens_between(said)).argmax(axis=1).tolist())
 
 
-def best_path(said: Numbers, links: Numbers) -> list[int]:
+def viterbi_path(said: Numbers, links: Numbers) -> list[int]:
     """The path with the highest log p / (tokens + 1), over all lengths."""
     scores, back = _by_length(said, links, len(said) - 2)
     closed = (scores + links[:, -1]) / np.arange(1, len(scores) + 1)[:, None]
@@ -38,7 +38,7 @@ def best_path(said: Numbers, links: Numbers) -> list[int]:
     return _traced(back, int(count), int(last))
 
 
-def path_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
+def dag_path_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
     """The most probable path with `count` tokens, at most L - 2: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
     scores, back = _by_length(said, links, count)
     return _traced(back, count, int((scores[count] + links[:, -1]).argmax()))
@@ -54,7 +54,7 @@ def score_of(path: list[int], said: Numbers, links: Numbers) -> tuple[list[float
 PATHS: dict[PathName, Callable[[Numbers, Numbers], list[int]]] = {
     "greedy": greedy_path,
     "lookahead": lookahead_path,
-    "best": best_path,
+    "best": viterbi_path,
 }
 
 
@@ -127,17 +127,17 @@ class DagReader(Reader):
         self.path: PathName = path
         self._links: tuple[Pass, Tensor] | None = None
 
-    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+    def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
         self.wanted.check(lengths - ENDS, source)
         return lengths[:, None]
 
-    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+    def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
         links = self._links_of(filled)[row, :length, :length].cpu().double().numpy()
         said = filled.scores[row, :length].cpu().double().numpy()
         path = [] if self.wanted.length is not None else PATHS[self.path](said, links)
         if not self.wanted.plain:
-            path = path_of_length(said, links, min(self.wanted.of(len(path), limits), length - ENDS))
+            path = dag_path_of_length(said, links, min(self.wanted.of(len(path), limits), length - ENDS))
         scores, score = score_of(path, said, links)
         return [cut(filled.tokens[row, path].tolist(), scores, score, limits)]
 

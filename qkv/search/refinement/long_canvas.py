@@ -7,8 +7,8 @@ from typing import Literal
 from torch import Tensor
 
 from qkv.models.decoders.canvas import CanvasModel
-from qkv.models.parallel.base import Source
-from qkv.search.base import Limits
+from qkv.models.parallel.base import EncodedSource
+from qkv.search.base import LengthLimits
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
@@ -26,7 +26,7 @@ class CanvasReaderConfig(ReaderConfig):
     def build(self, model: CanvasModel, wanted: Wanted) -> "CanvasReader":
         return CanvasReader(model, wanted)
 
-    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: LengthLimits, last_id: int) -> Hypothesis:
         return until_end(tokens, scores, limits)
 
 
@@ -41,19 +41,19 @@ class CanvasReader(Reader):
         # Where END is not wanted, the second best stands in for it.
         self.top = 1 if wanted.plain else 2
 
-    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+    def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         lengths = self.model.canvas_lengths(source.lengths)
         self.wanted.check(lengths, source)
         return lengths[:, None]
 
-    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+    def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
         if self.wanted.plain:
             return [until_end(tokens, scores, limits)]
         return [self._of_length(filled, row, min(self.wanted.of(_end(tokens), limits), length), limits)]
 
-    def _of_length(self, filled: Pass, row: int, count: int, limits: Limits) -> Hypothesis:
+    def _of_length(self, filled: Pass, row: int, count: int, limits: LengthLimits) -> Hypothesis:
         """The first `count` positions, each with its best token but END."""
         guess = filled.guess
         second = (guess.tokens[row, :count, 0] == SPECIAL.eos).long()[:, None]
@@ -62,7 +62,7 @@ class CanvasReader(Reader):
         return cut(tokens, scores, math.fsum(scores) / max(count, 1), limits)
 
 
-def until_end(tokens: list[int], scores: list[float], limits: Limits) -> Hypothesis:
+def until_end(tokens: list[int], scores: list[float], limits: LengthLimits) -> Hypothesis:
     """What stands before the first END."""
     natural = _end(tokens)
     said = scores[: natural + 1]

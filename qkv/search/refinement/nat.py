@@ -9,8 +9,8 @@ from torch import Tensor
 
 from qkv.core.errors import UsageError
 from qkv.models.decoders.nat import NatModel
-from qkv.models.parallel.base import Source
-from qkv.search.base import Limits
+from qkv.models.parallel.base import EncodedSource
+from qkv.search.base import LengthLimits
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, cut, readers
 from qkv.search.refinement.canvas import Pass
@@ -28,7 +28,7 @@ class NatReaderConfig(ReaderConfig):
     def build(self, model: NatModel, wanted: Wanted) -> "NatReader":
         return NatReader(model, wanted)
 
-    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: LengthLimits, last_id: int) -> Hypothesis:
         return whole(tokens, scores, limits)
 
 
@@ -45,7 +45,7 @@ class MaskPredictReaderConfig(ReaderConfig):
     def build(self, model: NatModel, wanted: Wanted) -> "NatReader":
         return NatReader(model, wanted)
 
-    def read_tokens(self, tokens: list[int], scores: list[float], limits: Limits, last_id: int) -> Hypothesis:
+    def read_tokens(self, tokens: list[int], scores: list[float], limits: LengthLimits, last_id: int) -> Hypothesis:
         return whole(tokens, scores, limits)
 
 
@@ -56,7 +56,7 @@ class NatReader(Reader):
         self.model = model
         self.wanted = wanted
 
-    def lengths(self, source: Source, limits: Sequence[Limits]) -> Tensor:
+    def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         if self.wanted.length is not None:
             most = self.model.tgt_embedder.positions.max_length
             if most is not None and self.wanted.length > most:
@@ -66,12 +66,12 @@ class NatReader(Reader):
         rows = zip(natural.tolist(), limits, strict=True)
         return natural.new_tensor([[self.wanted.of(length, own) for length in lengths] for lengths, own in rows])
 
-    def read(self, filled: Pass, row: int, length: int, limits: Limits) -> list[Hypothesis]:
+    def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
         tokens: list[int] = filled.tokens[row, :length].tolist()
         scores: list[float] = filled.scores[row, :length].tolist()
         return [whole(tokens, scores, limits)]
 
 
-def whole(tokens: list[int], scores: list[float], limits: Limits) -> Hypothesis:
+def whole(tokens: list[int], scores: list[float], limits: LengthLimits) -> Hypothesis:
     """All of a canvas."""
     return cut(tokens, scores, math.fsum(scores) / len(tokens), limits)

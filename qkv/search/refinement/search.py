@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from qkv.core.errors import UsageError
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel
-from qkv.search.base import Limits, SearchConfig, SearchTask, searches
+from qkv.search.base import LengthLimits, SearchConfig, SearchTask, searches
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, reader_of, readers
-from qkv.search.refinement.canvas import Pass, Watch, refine
+from qkv.search.refinement.canvas import Pass, WatchPass, refine
 from qkv.search.refinement.rescoring import Rescorer, load_rescorer
 from qkv.search.steps import StepFunction
 
@@ -122,7 +122,7 @@ class RefineConfig(SearchConfig):
         self,
         model: ParallelModel,
         task: SearchTask,
-        watch: Watch = lambda done: None,
+        watch: WatchPass = lambda done: None,
         rescorer: Rescorer | None = None,
     ) -> list[list[Hypothesis]]:
         """What `run` is for the others; `watch` sees every pass. `rescorer` is that of `rescorer_for`."""
@@ -133,7 +133,7 @@ class RefineConfig(SearchConfig):
         config = self.reader_for(model.kind)
         self._refuse(model, task, config)
         reader = config.build(model, self.wanted)
-        limits = task.limits if self.length is None else [Limits(self.length)] * len(task.limits)
+        limits = task.limits if self.length is None else [LengthLimits(self.length)] * len(task.limits)
 
         def after_pass(done: Pass) -> None:
             watch(done)
@@ -154,7 +154,7 @@ class RefineConfig(SearchConfig):
         return [own[: task.nbest] for own in found]
 
     def _best(
-        self, reader: Reader, filled: Pass, sentence: int, lengths: list[int], limits: Limits
+        self, reader: Reader, filled: Pass, sentence: int, lengths: list[int], limits: LengthLimits
     ) -> list[Hypothesis]:
         """What the canvases of one sentence say, best first; of equals the more probable length."""
         distinct: dict[tuple[int, ...], Hypothesis] = {}

@@ -10,7 +10,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.speculative.blocks import BlockFunction, ModelBlocks
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.loop import draft_and_verify
-from qkv.search.speculative.pace import AdaptivePace, FullPace, Pace
+from qkv.search.speculative.pace import AdaptivePace, DraftPace, FullPace
 from qkv.text.given import type_name
 
 DRAFTER = "drafter"
@@ -25,7 +25,7 @@ class Drafting:
     def __init__(self, config: DrafterConfig, saved: SavedModel) -> None:
         self.model = saved.model
         self.drafter = config.build(saved)
-        self.pace: Pace = AdaptivePace(config.block) if config.adaptive else FullPace(config.block)
+        self.pace: DraftPace = AdaptivePace(config.block) if config.adaptive else FullPace(config.block)
         self._blocks: dict[bool, BlockFunction] = {}
 
     def run(self, search: GreedyConfig, task: SearchTask, attention: bool) -> list[list[Hypothesis]]:

@@ -18,7 +18,7 @@ from qkv.search.constraints import Row, Rules
 from qkv.search.hypothesis import Hypothesis, Partial, first_max
 from qkv.search.speculative.blocks import BlockFunction, BlockOutput
 from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
-from qkv.search.speculative.pace import Pace
+from qkv.search.speculative.pace import DraftPace
 from qkv.search.walk import Walker, go
 
 
@@ -43,7 +43,7 @@ class DraftedRow:
 
 @torch.inference_mode()
 def draft_and_verify(
-    blocks: BlockFunction, drafter: Drafter, pace: Pace, task: SearchTask, rules: Rules
+    blocks: BlockFunction, drafter: Drafter, pace: DraftPace, task: SearchTask, rules: Rules
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence, which also tells how many passes it took."""
     walkers = [Walker(index, 0, Partial()) for index in range(len(task.limits))]

@@ -18,7 +18,7 @@ Outcome = tuple[int, int]
 """Of one draft: how many of its tokens were right, and how many it had."""
 
 
-class Pace(Protocol):
+class DraftPace(Protocol):
     """Decides how long drafts are; outputs never depend on it."""
 
     def length(self, rows: int) -> int:

@@ -9,13 +9,13 @@ from pydantic import AllowInfNan, Field, with_config
 from qkv.config.periods import Period
 from qkv.core.reading import STRICT, Count
 
-Score = Annotated[float, AllowInfNan(True)]
+AnyFloat = Annotated[float, AllowInfNan(True)]
 """A perplexity may be infinite, and a validation may give NaN."""
 
 
 @with_config(STRICT)
 @dataclass
-class Progress:
+class RunProgress:
     """How far a run has come, in every unit in which a period can be given."""
 
     updates: Count = 0
@@ -29,7 +29,7 @@ class Progress:
         """How many of these periods have passed."""
         return float(getattr(self, period.unit)) / period.amount
 
-    def passed(self, period: Period, since: "Progress") -> bool:
+    def passed(self, period: Period, since: "RunProgress") -> bool:
         """Whether a multiple of the period lies between `since` and now."""
         # Three tenths of an epoch are a hair less than three times 0.1 epochs.
         return math.floor(self.of(period) + 1e-9) > math.floor(since.of(period) + 1e-9)
@@ -40,26 +40,26 @@ class Progress:
 class TrainState:
     """Everything but the tensors that the next update depends on, and what the run remembers of the past."""
 
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     epoch: Count = 0
     batch: Count = 0
     """The next batch of the epoch's plan."""
     skipped: Count = 0
     """Updates not applied because loss or gradient was not finite."""
     bad_in_a_row: Count = 0
-    warmed: Progress = field(default_factory=Progress)
+    warmed: RunProgress = field(default_factory=RunProgress)
     """Before the last update of the schedule's warm-up, or before the newest one while it lasts. Checkpoints of earlier
     versions do not have it: the decay then runs from the first update, as it did there."""
-    saved: Progress = field(default_factory=Progress)
-    validated: Progress = field(default_factory=Progress)
+    saved: RunProgress = field(default_factory=RunProgress)
+    validated: RunProgress = field(default_factory=RunProgress)
     scored_by: dict[str, Any] | None = None
     """How the last validation scored (`ValidationConfig.scored_by`), so what `best_score` and `last_scores` can be
     compared with. Checkpoints of earlier versions do not have it."""
-    best_score: Score | None = None
+    best_score: AnyFloat | None = None
     best_update: Count | None = None
     """The update from which best/ was saved."""
     without_improvement: Count = 0
-    last_scores: dict[str, Score] = field(default_factory=dict)
+    last_scores: dict[str, AnyFloat] = field(default_factory=dict)
     metrics_bytes: Count = 0
     """Length of metrics.jsonl when this state was saved; on resume the file is cut there."""
     metrics_crc32: Count | None = None

@@ -12,7 +12,7 @@ from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore
 from qkv.models.size import count_parameters
 from qkv.training.recipe import Recipe
-from qkv.training.setup.prepare import Prepared
+from qkv.training.setup.prepare import PreparedData
 from qkv.training.setup.reach import out_of_reach
 from qkv.training.setup.sizes import fitting_sizes
 
@@ -30,7 +30,7 @@ class Situation:
     """A recipe beside what was prepared for it."""
 
     recipe: Recipe
-    prepared: Prepared
+    prepared: PreparedData
     dev_in_train: Overlap | None
     """How much of dev is in train, where that was looked at."""
 
@@ -64,7 +64,7 @@ def _batches(train: PairStore, tokens: int, pairs: int | None) -> float:
     return max(by_tokens, by_pairs, 1.0)
 
 
-def advise(recipe: Recipe, prepared: Prepared, dev_in_train: Overlap | None) -> list[str]:
+def advise(recipe: Recipe, prepared: PreparedData, dev_in_train: Overlap | None) -> list[str]:
     """What to change before training, the most important first; none if all seems well."""
     situation = Situation(recipe, prepared, dev_in_train)
     return [sentence for check in CHECKS for sentence in check(situation)]

@@ -9,11 +9,11 @@ from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.training.recipe import Recipe
 from qkv.training.setup.advice import advise
-from qkv.training.setup.prepare import Counting, Prepared, make_tokenizers
+from qkv.training.setup.prepare import CountingFactory, PreparedData, make_tokenizers
 from qkv.training.setup.reach import out_of_reach
 
 
-def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
+def inspect_data(recipe: Recipe, counting: CountingFactory) -> DataReport:
     """Prepare train, dev and test in a temporary folder and report on them; the run folder is not touched."""
     parts = data_parts(recipe.data, counting("Reading"), with_test=True)
     with tempfile.TemporaryDirectory(prefix="qkv-") as name:
@@ -21,7 +21,9 @@ def inspect_data(recipe: Recipe, counting: Counting) -> DataReport:
         tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = prepare_data(recipe.data, parts, tokenizers, folder / "data", counting("Preparing pairs"))
         report = check_data(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))
-        advice = advise(recipe, Prepared(tokenizers, stores["train"], stores.get("dev")), report.overlaps.get("dev"))
+        advice = advise(
+            recipe, PreparedData(tokenizers, stores["train"], stores.get("dev")), report.overlaps.get("dev")
+        )
         if "test" in stores:
             advice += out_of_reach("test", stores["test"], recipe, report.length_limit)
         return replace(report, advice=advice)

@@ -4,7 +4,7 @@ from qkv.core.errors import QkvError
 from qkv.kernels.memory import available_memory
 from qkv.models.size import count_parameters
 from qkv.training.recipe import Recipe
-from qkv.training.setup.prepare import Prepared
+from qkv.training.setup.prepare import PreparedData
 
 GIB = 1 << 30
 NUMBERS = 4
@@ -12,7 +12,7 @@ NUMBERS = 4
 BYTES = 4
 
 
-def require_memory(recipe: Recipe, prepared: Prepared) -> None:
+def require_training_memory(recipe: Recipe, prepared: PreparedData) -> None:
     """Refuse a model whose parameters, gradients and optimiser state alone do not fit; batches come on top."""
     parameters, workers = count_parameters(recipe.model, prepared.tokenizers), recipe.training.workers
     assert workers != "auto"

@@ -10,7 +10,7 @@ import numpy as np
 
 from qkv.core.files import new_folder, verify_folder
 from qkv.data.length_limit import LengthLimit, fit_length_limit
-from qkv.data.parts import Part, data_parts
+from qkv.data.parts import CorpusPart, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore
 from qkv.models.saved.folder import SavedConfig
@@ -19,12 +19,12 @@ from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 from qkv.training.setup.start import tokenizers_of
 
-Counting = Callable[[str], Callable[[int, int | None], None]]
+CountingFactory = Callable[[str], Callable[[int, int | None], None]]
 """Given what is being done, a function to call with (done, total or None)."""
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """What the loop reads."""
 
     tokenizers: TokenizerPair
@@ -54,31 +54,31 @@ class Prepared:
         )
 
 
-def prepare(recipe: Recipe, run: RunFolder, counting: Counting) -> Prepared:
+def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> PreparedData:
     """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
     parts = data_parts(recipe.data, counting("Reading"))
     tokenizers = _tokenizers(recipe, parts["train"], run, counting)
     stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
-    return Prepared(tokenizers, stores["train"], stores.get("dev"))
+    return PreparedData(tokenizers, stores["train"], stores.get("dev"))
 
 
-def open_prepared(recipe: Recipe, run: RunFolder) -> Prepared:
+def open_prepared(recipe: Recipe, run: RunFolder) -> PreparedData:
     """What `prepare` made before, without looking at the original files; raises CorruptFolder if it is gone."""
     verify_folder(run.tokenizer)
     tokenizers = recipe.text.load(run.tokenizer)
     train = PairStore.open(run.train_data)
     has_dev = recipe.data.dev is not None or recipe.data.holdout is not None
-    return Prepared(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)
+    return PreparedData(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)
 
 
-def _tokenizers(recipe: Recipe, train: Part, run: RunFolder, counting: Counting) -> TokenizerPair:
+def _tokenizers(recipe: Recipe, train: CorpusPart, run: RunFolder, counting: CountingFactory) -> TokenizerPair:
     """Those of the run, or else those that the recipe asks for. Damaged ones were removed when the run was opened."""
     if run.tokenizer.exists():
         return recipe.text.load(run.tokenizer)
     return make_tokenizers(recipe, train, run.tokenizer, counting)
 
 
-def make_tokenizers(recipe: Recipe, train: Part, folder: Path, counting: Counting) -> TokenizerPair:
+def make_tokenizers(recipe: Recipe, train: CorpusPart, folder: Path, counting: CountingFactory) -> TokenizerPair:
     """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
     if recipe.tokenizers is None and recipe.start_from is not None:
         save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
@@ -91,7 +91,7 @@ def make_tokenizers(recipe: Recipe, train: Part, folder: Path, counting: Countin
     return recipe.text.load(folder)
 
 
-def train_tokenizers(text: TextConfig, train: Part, folder: Path) -> TokenizerPair:
+def train_tokenizers(text: TextConfig, train: CorpusPart, folder: Path) -> TokenizerPair:
     """Learn the tokenizers from the training pairs and save them."""
     pair = text.train(lambda: train.texts("src"), lambda: train.texts("tgt"))
     save_tokenizers(text, pair, folder)

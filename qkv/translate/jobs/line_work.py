@@ -15,7 +15,7 @@ from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_tex
 from qkv.text.unknown import UnknownCount
 from qkv.translate.jobs.job import open_job
 from qkv.translate.output import Formatter, LongLines, PassCount
-from qkv.translate.texts import DecodeOptions, Source
+from qkv.translate.texts import DecodeOptions, SourceText
 from qkv.translate.translator import CHUNK, Translator
 
 
@@ -30,7 +30,7 @@ class LineWork:
     """Of the input, for messages."""
     reporter: Reporter
 
-    def to_stdout(self, sources: Iterable[Source], path: Path | None) -> None:
+    def to_stdout(self, sources: Iterable[SourceText], path: Path | None) -> None:
         """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
         if path is None and sys.stdin.isatty():
             for number, source in enumerate(sources, start=1):
@@ -41,7 +41,7 @@ class LineWork:
         for text, _ in self._pieces(sources, 0, total):
             _write_out(text)
 
-    def to_file(self, sources: Iterable[Source], output: Path, files: dict[str, Path], restart: bool) -> None:
+    def to_file(self, sources: Iterable[SourceText], output: Path, files: dict[str, Path], restart: bool) -> None:
         """A job. `files` are what the sources come from, the lines to translate first."""
         read = {name: survey(path) for name, path in files.items()}
         # The first lines decide on the engine, so that a job that goes on has the one that it began with.
@@ -59,7 +59,7 @@ class LineWork:
                     job.commit(text, lines)
             job.finish()
 
-    def _pieces(self, sources: Iterable[Source], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
+    def _pieces(self, sources: Iterable[SourceText], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
         """The output of some lines at a time, and how many lines they were."""
         counting = self.reporter.counting("Translating")
         long = LongLines(self.name, self.translator.search, self.reporter.say)
@@ -98,12 +98,12 @@ class LineWork:
         }
 
 
-def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> Iterator[Source]:
+def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> Iterator[SourceText]:
     """The lines of a file, or of standard input, with the prefixes that belong to them."""
     texts = read_texts(path, invalid) if path else stream_texts(sys.stdin.buffer, invalid)
     if prefixes is None:
-        return map(Source, texts)
-    return starmap(Source, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
+        return map(SourceText, texts)
+    return starmap(SourceText, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
 
 
 def _write_out(content: bytes) -> None:

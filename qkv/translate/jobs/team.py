@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from qkv.core.child import child_command
 from qkv.core.errors import QkvError
 from qkv.translate.jobs.worker import Answer, Setup
-from qkv.translate.texts import Source
+from qkv.translate.texts import SourceText
 from qkv.translate.translation import Translation
 
 AHEAD = 2
@@ -56,7 +56,7 @@ class Worker:
             pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
 
-    def translate(self, chunk: list[Source]) -> list[Translation]:
+    def translate(self, chunk: list[SourceText]) -> list[Translation]:
         self._send(chunk)
         try:
             answer: Answer = pickle.load(self.answers)
@@ -89,12 +89,12 @@ def _result(future: Future[list[Translation]]) -> list[Translation]:
     return future.result()
 
 
-def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
+def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[SourceText]]) -> Iterator[list[Translation]]:
     """The translations of each chunk, in order. However this ends, no process is left."""
     team: list[Worker] = []
     idle: SimpleQueue[Worker] = SimpleQueue()
 
-    def translate(chunk: list[Source]) -> list[Translation]:
+    def translate(chunk: list[SourceText]) -> list[Translation]:
         worker = idle.get()
         try:
             return worker.translate(chunk)

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from qkv.search.hypothesis import Hypothesis
-from qkv.translate.texts import Prepared, Source, TextDecoder
+from qkv.translate.texts import PreparedTexts, SourceText, TextDecoder
 from qkv.translate.translation import Translation
 
-Waiting = tuple[Prepared, list[Future[list[list[Hypothesis]]]]]
+Waiting = tuple[PreparedTexts, list[Future[list[list[Hypothesis]]]]]
 
 
-def translate_in_threads(decoder: TextDecoder, chunks: Iterable[list[Source]]) -> Iterator[list[Translation]]:
+def translate_in_threads(decoder: TextDecoder, chunks: Iterable[list[SourceText]]) -> Iterator[list[Translation]]:
     """The translations of each chunk, in order. The batches of the next chunk are ready before one is finished."""
     waiting: deque[Waiting] = deque()
 

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from qkv.core import progress
-from qkv.core.progress import Pace, PlainReporter, clock
+from qkv.core.progress import PlainReporter, ProgressText, clock
 
 
 class Clock:
@@ -28,7 +28,7 @@ def test_clock() -> None:
 
 
 def test_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, pace = Clock(monkeypatch), Pace("Work")
+    time, pace = Clock(monkeypatch), ProgressText("Work")
     assert pace.words(0, 100) == "Work"
     time.now += 10
     assert pace.words(20, 100) == "Work: 20 of 100, 0:40 left"
@@ -38,14 +38,14 @@ def test_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_is_taken_up_again_is_judged_by_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, pace = Clock(monkeypatch), Pace("Work")
+    time, pace = Clock(monkeypatch), ProgressText("Work")
     assert pace.words(5000, 6000) == "Work: 5,000 of 6,000"
     time.now += 10
     assert pace.words(5100, 6000) == "Work: 5,100 of 6,000, 1:30 left"
 
 
 def test_nothing_is_guessed_without_a_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, pace = Clock(monkeypatch), Pace("Work")
+    time, pace = Clock(monkeypatch), ProgressText("Work")
     pace.words(0, None)
     time.now += 5
     assert pace.words(7, None) == "Work: 7"

@@ -7,14 +7,14 @@ import pytest
 
 from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus
-from qkv.data.store import Limits, PairStore
+from qkv.data.store import PairLimits, PairStore
 from qkv.text.folder import TokenizerPair
 from qkv.text.whitespace import WhitespaceConfig
 
 Pairs = Sequence[tuple[str, str]]
 WriteText = Callable[[str, Pairs], TextCorpus]
 MakeStore = Callable[..., PairStore]
-WIDE = Limits(256, 256)
+WIDE = PairLimits(256, 256)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def write_text(tmp_path: Path) -> WriteText:
 def make_store(tmp_path: Path, write_text: WriteText, tokenizers: TokenizerPair) -> MakeStore:
     """A store of the given pairs, one corpus."""
 
-    def make(pairs: Pairs, name: str = "made", limits: Limits = WIDE) -> PairStore:
+    def make(pairs: Pairs, name: str = "made", limits: PairLimits = WIDE) -> PairStore:
         corpus = write_text(name, pairs)
         build_store(tmp_path / f"{name}.store", [corpus], tmp_path, "error", limits, tokenizers)
         return PairStore.open(tmp_path / f"{name}.store")

@@ -5,19 +5,19 @@ import pytest
 
 from qkv.data import length_limit
 from qkv.data.length_limit import LengthLimit, fit_length_limit
-from qkv.data.store import Lengths
+from qkv.data.store import LengthArray
 
 
-def lengths(values: object) -> Lengths:
+def lengths(values: object) -> LengthArray:
     return np.asarray(values, dtype=np.uint32)
 
 
-def most(limit: LengthLimit, src: Lengths) -> np.ndarray:
+def most(limit: LengthLimit, src: LengthArray) -> np.ndarray:
     reached: np.ndarray = (limit.factor * src).astype(int) + limit.extra
     return reached if limit.most is None else np.minimum(reached, limit.most)
 
 
-def commands() -> tuple[Lengths, Lengths]:
+def commands() -> tuple[LengthArray, LengthArray]:
     """Sources as short as `do around left thrice and ...`, with targets of up to 49 tokens; END on both sides."""
     phrases = [(1, 1), (2, 2), (3, 3), (3, 8)]
     repeated = [(words + (times > 1), times * actions) for words, actions in phrases for times in (1, 2, 3)]

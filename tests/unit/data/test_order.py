@@ -11,12 +11,12 @@ import pytest
 
 from qkv.core.errors import UsageError
 from qkv.data.order import BatchPlan, Budget, epoch_plan, share
-from qkv.data.store import CorpusRange, Lengths
+from qkv.data.store import CorpusRange, LengthArray
 
 BUDGET = Budget(512)
 
 
-def lengths(size: int, seed: int = 0, longest: int = 40) -> tuple[Lengths, Lengths]:
+def lengths(size: int, seed: int = 0, longest: int = 40) -> tuple[LengthArray, LengthArray]:
     random = np.random.default_rng(seed)
     src = random.integers(2, longest, size, dtype=np.uint32)
     tgt = np.clip(src.astype(np.int64) + random.integers(-4, 5, size), 2, longest).astype(np.uint32)

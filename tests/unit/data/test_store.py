@@ -10,7 +10,7 @@ from qkv.core.errors import CorruptFolder, DataError
 from qkv.core.files import write_manifest
 from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus, TsvCorpus
-from qkv.data.store import CorpusRange, Limits, PairStore
+from qkv.data.store import CorpusRange, PairLimits, PairStore
 from qkv.text.folder import TokenizerPair
 
 MakeStore = Callable[..., PairStore]
@@ -60,7 +60,7 @@ def test_drops_are_counted(tmp_path: Path, tokenizers: TokenizerPair) -> None:
         [corpus],
         tmp_path,
         "skip",
-        Limits(max_src=3, max_tgt=3),
+        PairLimits(max_src=3, max_tgt=3),
         tokenizers,
         progress=lambda *now: done.append(now),
     )
@@ -70,14 +70,14 @@ def test_drops_are_counted(tmp_path: Path, tokenizers: TokenizerPair) -> None:
     assert done == [(8, None)]
     store = PairStore.open(tmp_path / "store")
     assert store.report == report
-    assert store.limits == Limits(3, 3)
+    assert store.limits == PairLimits(3, 3)
     assert store.read([0, 1]) == [("w1", "x1"), ("w2", "x2")]
 
 
 def test_limit_is_the_longest_that_stays(make_store: MakeStore) -> None:
     pairs = [("w1 " * n, "x1 " * n) for n in range(1, 6)]
-    assert make_store(pairs, limits=Limits(4, 9)).src_len.tolist() == [2, 3, 4]
-    assert make_store(pairs, limits=Limits(9, 4)).tgt_len.tolist() == [2, 3, 4]
+    assert make_store(pairs, limits=PairLimits(4, 9)).src_len.tolist() == [2, 3, 4]
+    assert make_store(pairs, limits=PairLimits(9, 4)).tgt_len.tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_several_corpora_keep_their_ranges(tmp_path: Path, write_text: WriteText
     first = write_text("first", PAIRS)
     (tmp_path / "second.tsv").write_text("w1\tx1\nw2\tx2\n\n")
     second = TsvCorpus(path=Path("second.tsv"), weight=0.5)
-    build_store(tmp_path / "store", [first, second], tmp_path, "error", Limits(256, 256), tokenizers)
+    build_store(tmp_path / "store", [first, second], tmp_path, "error", PairLimits(256, 256), tokenizers)
     store = PairStore.open(tmp_path / "store")
     assert store.ranges == [CorpusRange(0, 4, 1.0), CorpusRange(4, 6, 0.5)]
     assert store.read([5]) == [("w2", "x2")]

@@ -10,7 +10,7 @@ import torch
 
 from qkv.data.batch import Batch
 from qkv.data.config import BatchConfig
-from qkv.data.store import Limits, PairStore
+from qkv.data.store import PairLimits, PairStore
 from qkv.data.stream import BatchStream
 from qkv.text.folder import TokenizerPair
 from qkv.text.special import SpecialIds
@@ -124,7 +124,7 @@ class TestSampling:
         assert self.extra(self.stream(store, 1, budget=100), 0) == self.extra(self.stream(store, 1, budget=40), 0)
 
     def test_sample_beyond_the_limit_gives_way(self, make_store: MakeStore) -> None:
-        store = make_store(PAIRS, limits=Limits(12, 12))
+        store = make_store(PAIRS, limits=PairLimits(12, 12))
         extra = self.extra(self.stream(store, 1, always=3), 0)
         for pair, count in extra.items():
             assert int(store.src_len[pair]) + count <= 12

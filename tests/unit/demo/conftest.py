@@ -12,7 +12,7 @@ from qkv.demo.folder import DemoFolder
 from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.run.checkpoint import STATE
-from qkv.training.run.state import Progress, TrainState
+from qkv.training.run.state import RunProgress, TrainState
 from tests.support.small import small_config, stir
 
 DICTIONARY = {
@@ -42,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoFolder:
     saved = SavedModel(new_model(config, pair).eval(), pair, SavedConfig(model=config, text=text))
     stir(saved.model)
     save_model(found.run.best, saved, {"update": 7})
-    state = TrainState(progress=Progress(updates=7, minutes=4.25), finished=True)
+    state = TrainState(progress=RunProgress(updates=7, minutes=4.25), finished=True)
     with new_folder(found.run.checkpoints / "step-00000007", {"what": "checkpoint"}) as checkpoint:
         (checkpoint / STATE).write_text(json.dumps(state.as_dict()), encoding="utf-8")
     return found

@@ -11,7 +11,11 @@ import torch
 
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.engines.base import DecodeRequest, Engine
-from qkv.engines.ctranslate2_engine import CTranslate2Engine, reasons_against_request, reasons_against_search
+from qkv.engines.ctranslate2_engine import (
+    CTranslate2Engine,
+    ctranslate2_request_obstacles,
+    ctranslate2_search_obstacles,
+)
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export.ctranslate2 import export_ctranslate2
 from qkv.models.saved.folder import SavedModel, save_model
@@ -242,7 +246,7 @@ def test_what_it_cannot_do_is_named(
 ) -> None:
     _, theirs = engines()
     wanted = request(search, 1, nbest)
-    assert any(reason in each for each in reasons_against_request(wanted))
+    assert any(reason in each for each in ctranslate2_request_obstacles(wanted))
     with pytest.raises(UsageError, match=r"CTranslate2 cannot decode so: .*; use the engine torch"):
         theirs.decode(random_sources(1), wanted)
 
@@ -251,15 +255,15 @@ def test_other_kinds_of_search_are_refused_by_name() -> None:
     others = set(searches.names()) - {"greedy", "beam"}
     assert others
     for kind in others:
-        assert reasons_against_search(searches[kind]()) == [f"it has no search kind {kind}"]
+        assert ctranslate2_search_obstacles(searches[kind]()) == [f"it has no search kind {kind}"]
     two = BeamConfig(groups=5, coverage_penalty=0.1)
-    assert len(reasons_against_search(two)) == 2
+    assert len(ctranslate2_search_obstacles(two)) == 2
 
 
 def test_words_that_must_or_must_not_be_there_are_refused() -> None:
     for constraints in (Constraints(prefix=[7]), Constraints(forbidden=[[7]]), Constraints(required=[[7]])):
         wanted = DecodeRequest(GreedyConfig(), 1, [Constraints(), constraints])
-        assert reasons_against_request(wanted) == ["it takes no prefix, forbidden or required words"]
+        assert ctranslate2_request_obstacles(wanted) == ["it takes no prefix, forbidden or required words"]
 
 
 def test_a_damaged_or_wrong_folder_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.engines import onnx_engine
 from qkv.engines.base import DecodeRequest
-from qkv.engines.onnx_engine import OnnxEngine, reasons_against_request
+from qkv.engines.onnx_engine import OnnxEngine, onnx_request_obstacles
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export.onnx import as_graph, export_onnx
 from qkv.export.onnx_canvas import onnx_canvases
@@ -92,7 +92,7 @@ def test_every_kind_of_decoder_has_been_looked_at() -> None:
     """Those that it refuses are named here."""
     refused = {"autoregressive", "dag"}
     assert {changes["decoder"]["kind"] for changes in MODELS} == set(onnx_canvases) == set(decoders.names()) - refused
-    assert reasons_against_request(request(1), "dag") == []
+    assert onnx_request_obstacles(request(1), "dag") == []
 
 
 def test_limits_cut_as_ours_do(engines: Callable[..., Pair]) -> None:
@@ -157,7 +157,7 @@ def test_threads_do_not_disturb_each_other(engines: Callable[..., Pair]) -> None
 )
 def test_what_it_cannot_do_is_named(changes: dict[str, Any], kind: str, reason: str) -> None:
     wanted = DecodeRequest(**{"search": RefineConfig(), "nbest": 1, "constraints": [Constraints()], **changes})
-    assert reasons_against_request(wanted, kind) == [reason]
+    assert onnx_request_obstacles(wanted, kind) == [reason]
 
 
 def test_other_searches_are_refused_by_name(engines: Callable[..., Pair]) -> None:

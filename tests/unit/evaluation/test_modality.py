@@ -12,15 +12,26 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.core.errors import DataError
-from qkv.evaluation.modality import EMPTY, Links, Pair, align, candidates, entropies, fit, measure, plain_words, spread
+from qkv.evaluation.modality import (
+    EMPTY,
+    AlignmentLinks,
+    IdPair,
+    align,
+    candidates,
+    entropies,
+    fit,
+    measure,
+    plain_words,
+    spread_texts,
+)
 
 
-def random_pairs(count: int, seed: int = 0) -> list[Pair]:
+def random_pairs(count: int, seed: int = 0) -> list[IdPair]:
     source = random.Random(seed)
     return [tuple([source.randrange(5) for _ in range(source.randint(1, 4))] for _ in "xy") for _ in range(count)]
 
 
-def by_loops(pairs: list[Pair], rounds: int) -> tuple[list[tuple[int, int]], float]:
+def by_loops(pairs: list[IdPair], rounds: int) -> tuple[list[tuple[int, int]], float]:
     """The definition, word by word: the links, and the mean log-likelihood after the last round."""
     t: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
     for _ in range(rounds):
@@ -65,7 +76,7 @@ def test_a_dictionary_is_found_whatever_the_order() -> None:
 
 
 def test_entropy_of_known_links() -> None:
-    each, often = entropies(Links(np.array([0, 0, 0, 0, 1, EMPTY]), np.array([3, 3, 4, 5, 9, 9])))
+    each, often = entropies(AlignmentLinks(np.array([0, 0, 0, 0, 1, EMPTY]), np.array([3, 3, 4, 5, 9, 9])))
     assert each.tolist() == pytest.approx([1.5, 0.0])
     assert often.tolist() == [4, 1]
 
@@ -121,7 +132,7 @@ def test_every_different_source_word_is_counted() -> None:
 
 @pytest.mark.parametrize(("total", "wanted"), [(10, 3), (10, 9), (10, 10), (3, 10), (150, 100), (1, 1)])
 def test_so_many_are_spread_evenly(total: int, wanted: int) -> None:
-    chosen = list(spread(range(total), total, wanted))
+    chosen = list(spread_texts(range(total), total, wanted))
     assert len(chosen) == min(total, wanted)
     gaps = {after - before for before, after in pairwise(chosen)}
     assert len(gaps) <= 2

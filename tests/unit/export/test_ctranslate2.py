@@ -14,7 +14,7 @@ from qkv.core.errors import QkvError, UsageError
 from qkv.core.files import sha256_of, verify_folder
 from qkv.engines.agreement import NOISE, agreement
 from qkv.engines.ctranslate2_engine import CTranslate2Engine
-from qkv.export.ctranslate2 import QUANTIZATIONS, export_ctranslate2, reasons_against, vocabulary
+from qkv.export.ctranslate2 import QUANTIZATIONS, ctranslate2_obstacles, export_ctranslate2, vocabulary
 from qkv.export.int8 import USE_MKL, sums_are_exact
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
@@ -104,7 +104,9 @@ def test_every_registered_kind_is_exported_or_refused() -> None:
         for kind in kinds.names():
             config = config_of(TransformerConfig.model_validate({part: {"kind": kind}}))
             default = TransformerConfig().model_dump()[part]["kind"]
-            assert reasons_against(config) or kind in covered | {default}, f"{part} {kind} is exported without a test"
+            assert ctranslate2_obstacles(config) or kind in covered | {default}, (
+                f"{part} {kind} is exported without a test"
+            )
 
 
 @pytest.mark.parametrize("quantization", QUANTIZATIONS)
@@ -192,7 +194,7 @@ def config_of(model: TransformerConfig) -> SavedConfig:
 @pytest.mark.parametrize("kind", positions.names())
 def test_positions_that_have_no_form_there_are_refused_by_name(kind: str) -> None:
     reason = f"CTranslate2 has no form of model.positions.kind {kind}"
-    assert reasons_against(config_of(TransformerConfig(positions={"kind": kind}))) == (
+    assert ctranslate2_obstacles(config_of(TransformerConfig(positions={"kind": kind}))) == (
         [] if kind in ("sinusoidal", "learned") else [reason]
     )
 
@@ -210,20 +212,20 @@ def test_attention_that_has_no_form_there_is_refused_by_name(setting: dict[str, 
     places = ["encoder_attention", "decoder_attention", "cross_attention"]
     for place in places if setting["kind"] == "full" else places[:1]:
         reason = f"CTranslate2 has no form of model.{place}.{name}"
-        assert reasons_against(config_of(TransformerConfig(**{place: setting}))) == [reason]
+        assert ctranslate2_obstacles(config_of(TransformerConfig(**{place: setting}))) == [reason]
 
 
 def test_random_positions_of_training_do_not_matter_to_an_export() -> None:
-    assert reasons_against(config_of(TransformerConfig(position_offsets={"kind": "shift"}))) == []
+    assert ctranslate2_obstacles(config_of(TransformerConfig(position_offsets={"kind": "shift"}))) == []
 
 
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
     config = config_of(WindowedModelConfig(attention="window", residual="rezero"))
-    assert reasons_against(config) == [
+    assert ctranslate2_obstacles(config) == [
         "CTranslate2 has no form of model.residual.kind rezero",
         "the export to CTranslate2 does not know model.attention",
     ]
-    assert reasons_against(config_of(WindowedModelConfig())) == []
+    assert ctranslate2_obstacles(config_of(WindowedModelConfig())) == []
     saved = decided_model()
     with pytest.raises(UsageError, match=r"rezero; .*model\.attention; quantization int3 is unknown, choose"):
         export_ctranslate2(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "fast", "int3")

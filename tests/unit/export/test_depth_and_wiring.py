@@ -19,13 +19,11 @@ OTHERS = [
 
 @pytest.mark.parametrize(("part", "kind"), OTHERS)
 @pytest.mark.parametrize(
-    ("name", "reasons_against"),
-    [("CTranslate2", ctranslate2.reasons_against), ("Hugging Face", huggingface.reasons_against)],
+    ("name", "obstacles"),
+    [("CTranslate2", ctranslate2.ctranslate2_obstacles), ("Hugging Face", huggingface.huggingface_obstacles)],
 )
-def test_it_is_refused_by_name(
-    name: str, reasons_against: Callable[[SavedConfig], list[str]], part: str, kind: str
-) -> None:
+def test_it_is_refused_by_name(name: str, obstacles: Callable[[SavedConfig], list[str]], part: str, kind: str) -> None:
     model = TransformerConfig.model_validate({part: kind, "residual": "pre"})
     config = SavedConfig(model=model, text=small_text()[0])
-    assert reasons_against(config) == [f"{name} has no form of model.{part}.kind {kind}"]
-    assert reasons_against(config.model_copy(update={"model": TransformerConfig(residual="pre")})) == []
+    assert obstacles(config) == [f"{name} has no form of model.{part}.kind {kind}"]
+    assert obstacles(config.model_copy(update={"model": TransformerConfig(residual="pre")})) == []

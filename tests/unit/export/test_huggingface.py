@@ -14,7 +14,7 @@ from qkv.core.files import verify_folder
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export.hf_tokenizer import library_tokenizer
-from qkv.export.huggingface import export_huggingface, reasons_against
+from qkv.export.huggingface import export_huggingface, huggingface_obstacles
 from qkv.layers.positions import positions
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.saved.weights import named_weights
@@ -173,7 +173,7 @@ def test_files_and_weights(tmp_path: Path) -> None:
 def test_what_has_no_form_there_is_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     saved = decided_model()
     config = SavedConfig(model=TransformerConfig(**changes), text=saved.config.text)
-    assert reasons_against(config) == [reason]
+    assert huggingface_obstacles(config) == [reason]
     with pytest.raises(UsageError, match=r"cannot be exported to Hugging Face: "):
         export_huggingface(SavedModel(saved.model, saved.tokenizers, config), tmp_path / "hf")
     assert not list(tmp_path.iterdir())

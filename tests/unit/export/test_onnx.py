@@ -8,7 +8,7 @@ import pytest
 
 from qkv.core.errors import UsageError
 from qkv.core.files import sha256_of, verify_folder
-from qkv.export.onnx import GRAPH, ROWS, as_graph, export_onnx, longest_source, reasons_against
+from qkv.export.onnx import GRAPH, ROWS, as_graph, export_onnx, longest_source, onnx_obstacles
 from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
@@ -29,12 +29,12 @@ def config_of(**changes: Any) -> SavedConfig:
 @pytest.mark.parametrize("kind", decoders.names())
 def test_the_graph_is_valid_and_has_no_loop(kind: str) -> None:
     if kind == "autoregressive":
-        assert reasons_against(config_of(decoder={"kind": kind})) == [
+        assert onnx_obstacles(config_of(decoder={"kind": kind})) == [
             "an autoregressive model is a loop, not one graph; export it to ctranslate2"
         ]
         return
     if kind == "dag":
-        assert reasons_against(config_of(decoder=kind)) == ["ONNX has no form of model.decoder.kind dag"]
+        assert onnx_obstacles(config_of(decoder=kind)) == ["ONNX has no form of model.decoder.kind dag"]
         return
     graph = onnx.load_from_string(as_graph(decided_model(decoder={"kind": kind})))
     onnx.checker.check_model(graph)
@@ -78,13 +78,13 @@ def test_every_registered_kind_is_exported_or_refused() -> None:
         for kind in kinds.names():
             reason = f"ONNX has no form of model.{part}.kind {kind}"
             allowed = taken.get(part, {"relu", "gelu", "swiglu"})
-            assert reasons_against(config_of(**{part: {"kind": kind}})) == ([] if kind in allowed else [reason])
+            assert onnx_obstacles(config_of(**{part: {"kind": kind}})) == ([] if kind in allowed else [reason])
 
 
 @pytest.mark.parametrize(("setting", "name"), UNLIKE_THE_PAPER, ids=str)
 def test_attention_that_has_no_form_there_is_refused_by_name(setting: dict[str, Any], name: str) -> None:
     reason = f"ONNX has no form of model.encoder_attention.{name}"
-    assert reasons_against(config_of(encoder_attention=setting)) == [reason]
+    assert onnx_obstacles(config_of(encoder_attention=setting)) == [reason]
 
 
 def test_the_folder_has_a_manifest_and_the_model_left_as_it_was(tmp_path: Path) -> None:

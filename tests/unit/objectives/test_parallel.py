@@ -9,7 +9,7 @@ from torch import Tensor
 from qkv.config.load import validate
 from qkv.core.errors import QkvError
 from qkv.data.batch import Batch, collate, padded
-from qkv.models.parallel.base import Source
+from qkv.models.parallel.base import EncodedSource
 from qkv.models.parallel.length_predictor import LARGEST, SMALLEST, length_classes
 from qkv.objectives.mask_predict import how_many
 from qkv.objectives.parts import GlancingConfig
@@ -190,7 +190,7 @@ def test_the_length_predictor_learns_a_rule() -> None:
     model = parallel_model("nat", encoder_layers=1, decoder_layers=1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
-    def draw(count: int) -> tuple[Source, Tensor, Tensor]:
+    def draw(count: int) -> tuple[EncodedSource, Tensor, Tensor]:
         lengths = torch.randint(2, 9, (count,), generator=generator).tolist()
         src = [torch.randint(5, 16, (length,), generator=generator).tolist() for length in lengths]
         ids, keep = padded([[*row, SPECIAL.eos] for row in src], SPECIAL.pad)

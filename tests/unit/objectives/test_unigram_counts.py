@@ -6,7 +6,7 @@ import torch
 
 from qkv.data.build import build_store
 from qkv.data.readers import TextCorpus
-from qkv.data.store import Limits, PairStore, tgt_frequencies
+from qkv.data.store import PairLimits, PairStore, tgt_frequencies
 from qkv.text import SPECIAL, TokenizerPair, WhitespaceConfig
 
 
@@ -17,7 +17,7 @@ def test_targets_are_counted_with_their_ends(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     tokenizers = TokenizerPair(WhitespaceConfig().train(["s t"]), WhitespaceConfig().train(["x y"]))
     corpus = TextCorpus(src=Path("src"), tgt=Path("tgt"))
-    build_store(tmp_path / "store", [corpus], tmp_path, "error", Limits(256, 256), tokenizers)
+    build_store(tmp_path / "store", [corpus], tmp_path, "error", PairLimits(256, 256), tokenizers)
     counts = tgt_frequencies(PairStore.open(tmp_path / "store"), tokenizers.tgt)
     wanted = torch.zeros(len(tokenizers.tgt))
     (x,), (y,) = tokenizers.tgt.encode("x"), tokenizers.tgt.encode("y")

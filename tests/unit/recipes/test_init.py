@@ -13,7 +13,7 @@ from qkv.core.errors import DataError
 from qkv.evaluation.files import read_evaluation_set
 from qkv.evaluation.metrics.default import default_metrics
 from qkv.recipes.init import new_recipe
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.setup.inspect_data import inspect_data
 
@@ -98,7 +98,7 @@ def test_what_fits(
     assert recipe.validation.metrics == metrics
     assert recipe.validation.best == metrics[0]
     assert recipe.data.holdout == {300: 50, 3000: 150}[count]
-    report = inspect_data(recipe, SilentReporter().counting)
+    report = inspect_data(recipe, SilentTrainingReporter().counting)
     assert report.advice == []
     assert report.parts["train"].store.too_long == 0
 
@@ -148,7 +148,7 @@ def test_long_texts_fit_into_limits_and_batches(tmp_path: Path) -> None:
     pairs = ((" ".join(["walk"] * n), " ".join(["WALK"] * n)) for n in range(300, 420))
     recipe = recipe_for(written(tmp_path / "pairs.tsv", pairs), tmp_path / "recipe.yaml")
     assert recipe.batch.tokens >= recipe.data.max_src_tokens >= 420
-    assert inspect_data(recipe, SilentReporter().counting).parts["train"].store.too_long == 0
+    assert inspect_data(recipe, SilentTrainingReporter().counting).parts["train"].store.too_long == 0
 
 
 @pytest.mark.parametrize("name", ["my data, all {of} it", "yes", "1e5", "a # b"])

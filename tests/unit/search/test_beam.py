@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qkv.core.errors import QkvError, UsageError
-from qkv.search.base import Limits
+from qkv.search.base import LengthLimits
 from qkv.search.beam import BeamConfig, Kept, log_coverage
 from tests.support.tables import END, Ids, TableSteps, random_attention, random_sources, random_table, task_of
 
@@ -33,7 +33,7 @@ GARDEN_PATH = {
 
 
 def test_it_finds_what_greedy_search_misses() -> None:
-    task = task_of([[5, END]], Limits(3))
+    task = task_of([[5, END]], LengthLimits(3))
     ((one,),) = BeamConfig(size=1, length_penalty="none").run(table_of(GARDEN_PATH), task)
     ((two,),) = BeamConfig(size=2, length_penalty="none").run(table_of(GARDEN_PATH), task)
     assert one.tokens == [A, A]
@@ -45,7 +45,7 @@ def test_it_finds_what_greedy_search_misses() -> None:
 def test_an_end_that_is_not_among_the_first_candidates_does_not_count() -> None:
     """(A, END) is third in the second step: a beam of two never ends there."""
     kept: list[list[Kept]] = []
-    task = task_of([[5, END]], Limits(3))
+    task = task_of([[5, END]], LengthLimits(3))
     BeamConfig(size=2, stop="exact").run(table_of(GARDEN_PATH), task, lambda _, each: kept.append(each))
     assert [(each.parent, each.token, each.beam) for each in kept[0]] == [(0, A, 0), (0, B, 1)]
     assert [(each.parent, each.token, each.beam) for each in kept[1]] == [(1, C, 0), (0, A, 1)]
@@ -61,7 +61,7 @@ def test_a_dead_end_is_no_hypothesis_if_there_is_another() -> None:
             nothing[A], nothing[END] = -0.1, -2.3 if len(source) > 1 else -math.inf
         return nothing
 
-    task = task_of([[5, END], [END]], Limits(4), nbest=2)
+    task = task_of([[5, END], [END]], LengthLimits(4), nbest=2)
     both, one = BeamConfig(size=2, stop="exact").run(TableSteps(table), task)
     assert [(each.tokens, each.ended) for each in both] == [([], True)]
     assert [(each.tokens, each.ended) for each in one] == [([A], False)]
@@ -86,7 +86,7 @@ def smoothed_target(target: Ids, smoothing: float = 0.1) -> TableSteps:
 def test_weak_ends_do_not_end_a_sentence(nbest: int) -> None:
     """A small vocabulary has an END among the best candidates of every step: `enough` stops at five of these."""
     target = (A, B, C, C, A, B, A, A, C, B, C, A)
-    task = task_of([[5, END]], Limits(40), nbest=nbest)
+    task = task_of([[5, END]], LengthLimits(40), nbest=nbest)
     found = {
         stop: BeamConfig(stop=stop).run(smoothed_target(target), task)[0] for stop in ("enough", "heuristic", "exact")
     }
@@ -104,7 +104,7 @@ def test_only_the_best_that_ended_are_kept() -> None:
     def watch(_: int, kept: list[Kept]) -> None:
         ends.extend(each.total for each in kept if each.beam is None)
 
-    task = task_of([[5, END]], Limits(40), nbest=5)
+    task = task_of([[5, END]], LengthLimits(40), nbest=5)
     (found,) = BeamConfig().run(smoothed_target((A, B, C, C, A, B, A, A)), task, watch)
     assert len(found) == 5 < len(ends)
     assert found[0].score > found[1].score >= found[4].score
@@ -114,7 +114,7 @@ def test_only_the_best_that_ended_are_kept() -> None:
 def test_hypotheses_are_sorted_and_distinct() -> None:
     for groups in (1, 2, 3):
         search = BeamConfig(size=6, groups=groups, diversity=0.0)
-        for hypotheses in search.run(TableSteps(random_table(2, 10)), task_of(SOURCES, Limits(5), nbest=6)):
+        for hypotheses in search.run(TableSteps(random_table(2, 10)), task_of(SOURCES, LengthLimits(5), nbest=6)):
             scores = [each.score for each in hypotheses]
             assert scores == sorted(scores, reverse=True)
             assert len({tuple(each.tokens) for each in hypotheses}) == len(hypotheses) >= 6 // groups
@@ -123,13 +123,13 @@ def test_hypotheses_are_sorted_and_distinct() -> None:
 def test_more_hypotheses_do_not_change_the_best() -> None:
     for penalty in ("power", "none"):
         search, table = BeamConfig(size=5, length_penalty=penalty), random_table(3, 10, end=0.5)
-        one, five = (search.run(TableSteps(table), task_of(SOURCES, Limits(8), nbest=nbest)) for nbest in (1, 5))
+        one, five = (search.run(TableSteps(table), task_of(SOURCES, LengthLimits(8), nbest=nbest)) for nbest in (1, 5))
         assert [each[0] for each in one] == [each[0] for each in five]
 
 
 def test_without_penalties_it_stops_when_nothing_better_can_come() -> None:
     """All ways of stopping are the same then, and none is later than after `size` hypotheses."""
-    table, task = random_table(3, 10, end=1.5), task_of(SOURCES, Limits(9))
+    table, task = random_table(3, 10, end=1.5), task_of(SOURCES, LengthLimits(9))
     rows: dict[tuple[str, str], int] = {}
     for penalty in ("none", "power"):
         found = []
@@ -153,24 +153,24 @@ def test_coverage_changes_what_is_best() -> None:
     table, weights = random_table(3, 10), random_attention(1)
     outputs = []
     for beta in (0.0, 2.0):
-        found = BeamConfig(coverage_penalty=beta).run(TableSteps(table, weights), task_of(SOURCES, Limits(6)))
+        found = BeamConfig(coverage_penalty=beta).run(TableSteps(table, weights), task_of(SOURCES, LengthLimits(6)))
         outputs.append([best.tokens for (best,) in found])
     assert outputs[0] != outputs[1]
 
 
 def test_coverage_without_attention_is_refused() -> None:
     with pytest.raises(QkvError, match="coverage penalty needs attention"):
-        BeamConfig(coverage_penalty=0.2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, Limits(3)))
+        BeamConfig(coverage_penalty=0.2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3)))
 
 
 def test_groups_without_diversity_are_copies_of_a_small_beam() -> None:
-    table, task = random_table(4, 10), task_of(SOURCES, Limits(6), nbest=2)
+    table, task = random_table(4, 10), task_of(SOURCES, LengthLimits(6), nbest=2)
     grouped = BeamConfig(size=6, groups=3, diversity=0.0).run(TableSteps(table), task)
     assert grouped == BeamConfig(size=2).run(TableSteps(table), task)
 
 
 def test_one_group_is_plain_beam_search_whatever_its_diversity() -> None:
-    table, task = random_table(4, 10), task_of(SOURCES, Limits(6), nbest=4)
+    table, task = random_table(4, 10), task_of(SOURCES, LengthLimits(6), nbest=4)
     one = BeamConfig(size=4, groups=1, diversity=9.0).run(TableSteps(table), task)
     assert one == BeamConfig(size=4).run(TableSteps(table), task)
 
@@ -183,7 +183,7 @@ def test_great_diversity_gives_each_group_its_own_tokens() -> None:
     def watch(sentence: int, kept: list[Kept]) -> None:
         first.setdefault(sentence, kept)
 
-    found = search.run(TableSteps(table), task_of(SOURCES, Limits(6), nbest=6), watch)
+    found = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=6), watch)
     for kept in first.values():
         tokens = [{each.token for each in kept if (each.beam or 0) // 2 == group} for group in range(3)]
         assert all(tokens)
@@ -210,7 +210,7 @@ def test_an_observer_can_rebuild_every_hypothesis() -> None:
             else:
                 paths[sentence][each.beam] = said
 
-    found = search.run(TableSteps(table), task_of(SOURCES, Limits(5), nbest=4), watch)
+    found = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(5), nbest=4), watch)
     for hypotheses, finished in zip(found, ended, strict=True):
         for each in hypotheses:
             said = (*each.tokens, END) if each.ended else tuple(each.tokens)
@@ -220,9 +220,9 @@ def test_an_observer_can_rebuild_every_hypothesis() -> None:
 def test_finished_sentences_leave_the_batch() -> None:
     steps = TableSteps(random_table(3, 10, end=1.5))
     alone = [TableSteps(steps.table) for _ in SOURCES]
-    BeamConfig().run(steps, task_of(SOURCES, Limits(9)))
+    BeamConfig().run(steps, task_of(SOURCES, LengthLimits(9)))
     for source, own in zip(SOURCES, alone, strict=True):
-        BeamConfig().run(own, task_of([source], Limits(9)))
+        BeamConfig().run(own, task_of([source], LengthLimits(9)))
     assert steps.all_rows == sum(own.all_rows for own in alone)
     assert len({own.steps for own in alone}) > 1
 
@@ -231,4 +231,4 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="5 cannot be divided into 2 groups"):
         BeamConfig(size=5, groups=2)
     with pytest.raises(UsageError, match="a beam of size 2 cannot give 3 hypotheses"):
-        BeamConfig(size=2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, Limits(3), nbest=3))
+        BeamConfig(size=2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3), nbest=3))

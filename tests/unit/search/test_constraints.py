@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qkv.core.errors import UsageError
-from qkv.search.base import Constraints, Limits, SearchConfig, searches
+from qkv.search.base import Constraints, LengthLimits, SearchConfig, searches
 from qkv.search.beam import BeamConfig
 from qkv.search.constraints import Required, Rules, contains, dealt, ends_with, repeating
 from qkv.search.hypothesis import Candidate, Partial
@@ -23,7 +23,7 @@ EVERY += [BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
 every_search = pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")
 
 
-def run(search: SearchConfig, limits: Limits, end: float = 0.0, **rules: Any) -> list[list[int]]:
+def run(search: SearchConfig, limits: LengthLimits, end: float = 0.0, **rules: Any) -> list[list[int]]:
     """All outputs of all sentences, under the same rules."""
     constraints = [Constraints(**rules)] * len(SOURCES)
     task = task_of(SOURCES, limits, constraints=constraints, nbest=min(search.rows, 3))
@@ -33,25 +33,25 @@ def run(search: SearchConfig, limits: Limits, end: float = 0.0, **rules: Any) ->
 
 @every_search
 def test_nothing_shorter_than_the_shortest(search: SearchConfig) -> None:
-    assert min(map(len, run(search, Limits(9), end=2.0))) < 4
-    assert min(map(len, run(search, Limits(9, 4), end=2.0))) == 4
+    assert min(map(len, run(search, LengthLimits(9), end=2.0))) < 4
+    assert min(map(len, run(search, LengthLimits(9, 4), end=2.0))) == 4
 
 
 @every_search
 def test_the_output_begins_with_the_prefix(search: SearchConfig) -> None:
     prefix = [7, 7, 1, 11]
-    outputs = run(search, Limits(9), prefix=prefix, forbidden=[[7, 7]])
+    outputs = run(search, LengthLimits(9), prefix=prefix, forbidden=[[7, 7]])
     assert all(tokens[:4] == prefix for tokens in outputs)
     assert len({tuple(tokens) for tokens in outputs}) > 3
-    assert {tuple(tokens) for tokens in run(search, Limits(4), prefix=prefix)} == {tuple(prefix)}
+    assert {tuple(tokens) for tokens in run(search, LengthLimits(4), prefix=prefix)} == {tuple(prefix)}
 
 
 @every_search
 def test_forbidden_sequences_do_not_occur(search: SearchConfig) -> None:
-    before = run(search, Limits(9, 9))
+    before = run(search, LengthLimits(9, 9))
     forbidden = [[5], *[[first, second] for first in (6, 7, 8) for second in range(6, VOCAB)], [9, 10, 11]]
     assert any(contains(tokens, bad) for tokens in before for bad in forbidden)
-    after = run(search, Limits(9, 9), forbidden=forbidden)
+    after = run(search, LengthLimits(9, 9), forbidden=forbidden)
     assert not any(contains(tokens, bad) for tokens in after for bad in forbidden)
     assert {len(tokens) for tokens in after} == {9}
 
@@ -68,8 +68,8 @@ def test_no_ngram_occurs_twice(search: SearchConfig, n: int) -> None:
         return scores
 
     careful = search.model_copy(update={"no_repeat_ngram": n})
-    plain = search.run(TableSteps(table), task_of(SOURCES, Limits(6)))
-    found = careful.run(TableSteps(table), task_of(SOURCES, Limits(6), nbest=min(search.rows, 3)))
+    plain = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(6)))
+    found = careful.run(TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=min(search.rows, 3)))
     assert any(repeats(best.tokens, n) for (best,) in plain)
     assert not any(repeats(each.tokens, n) for hypotheses in found for each in hypotheses)
     assert any(len(each.tokens) > n for hypotheses in found for each in hypotheses)
@@ -92,7 +92,7 @@ def test_where_nothing_may_follow_the_output_is_cut(search: SearchConfig) -> Non
     """END may not come yet and every other token is forbidden."""
     forbidden = [[token] for token in range(1, VOCAB) if token not in (2, 3, 4, 8)]
     constraints = [Constraints(prefix=[6], forbidden=[*forbidden, [8, 8]])] * len(SOURCES)
-    task = task_of(SOURCES, Limits(7, 5), constraints=constraints)
+    task = task_of(SOURCES, LengthLimits(7, 5), constraints=constraints)
     for (best,) in search.run(TableSteps(random_table(2, VOCAB)), task):
         assert best.tokens == [6, 8]
         assert not best.ended
@@ -101,7 +101,7 @@ def test_where_nothing_may_follow_the_output_is_cut(search: SearchConfig) -> Non
 @pytest.mark.parametrize("kind", ["greedy", "sample", "mbr"])
 def test_required_sequences_need_a_beam(kind: str) -> None:
     with pytest.raises(UsageError, match=f"the search kind {kind} cannot take required words: use the kind beam"):
-        run(searches[kind](), Limits(9), required=[[5]])
+        run(searches[kind](), LengthLimits(9), required=[[5]])
 
 
 BEAMS = [BeamConfig(size=size) for size in (1, 2, 5)] + [BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
@@ -120,7 +120,7 @@ def test_required_sequences_always_occur(search: BeamConfig, seed: int) -> None:
     sources = random_sources(3, seed)
     constraints = [Constraints(required=required, forbidden=[[10]]), Constraints(), Constraints(required=required)]
     careful = search.model_copy(update={"no_repeat_ngram": chance.choice([0, 2])})
-    task = task_of(sources, Limits(space), constraints=constraints, nbest=min(3, search.size))
+    task = task_of(sources, LengthLimits(space), constraints=constraints, nbest=min(3, search.size))
     first, _, last = careful.run(TableSteps(table), task)
     for hypothesis in (*first, *last):
         assert all(contains(hypothesis.tokens, sequence) for sequence in required)
@@ -129,9 +129,9 @@ def test_required_sequences_always_occur(search: BeamConfig, seed: int) -> None:
 
 def test_a_sentence_without_required_sequences_is_as_ever() -> None:
     table = random_table(1, VOCAB)
-    plain = BeamConfig().run(TableSteps(table), task_of(SOURCES, Limits(7)))
+    plain = BeamConfig().run(TableSteps(table), task_of(SOURCES, LengthLimits(7)))
     constraints = [Constraints(required=[[5, 6]] if index % 2 else ()) for index in range(len(SOURCES))]
-    mixed = BeamConfig().run(TableSteps(table), task_of(SOURCES, Limits(7), constraints=constraints))
+    mixed = BeamConfig().run(TableSteps(table), task_of(SOURCES, LengthLimits(7), constraints=constraints))
     assert mixed[::2] == plain[::2]
     assert mixed[1::2] != plain[1::2]
 
@@ -140,7 +140,7 @@ def test_a_sentence_without_required_sequences_is_as_ever() -> None:
 def test_a_wide_beam_finds_the_best_output_that_holds_them(seed: int) -> None:
     vocab, longest, required = 8, 4, [[5, 6], [7]]
     table, (source,) = random_table(seed, vocab, end=1.0), random_sources(1, seed)
-    task = task_of([source], Limits(longest), constraints=[Constraints(required=required)])
+    task = task_of([source], LengthLimits(longest), constraints=[Constraints(required=required)])
     ((found,),) = BeamConfig(size=600, stop="exact").run(TableSteps(table), task)
     outputs = [
         each
@@ -198,31 +198,31 @@ def test_ends_with_and_contains() -> None:
 )
 def test_rules_that_cannot_hold_are_refused(rules: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        run(BeamConfig(), Limits(5), **rules)
+        run(BeamConfig(), LengthLimits(5), **rules)
 
 
 @every_search
 def test_a_prefix_that_the_model_cannot_hold_is_cut(search: SearchConfig) -> None:
-    assert {tuple(tokens) for tokens in run(search, Limits(5), prefix=[5, 6, 7, 8, 9, 10])} == {(5, 6, 7, 8, 9)}
+    assert {tuple(tokens) for tokens in run(search, LengthLimits(5), prefix=[5, 6, 7, 8, 9, 10])} == {(5, 6, 7, 8, 9)}
 
 
 @every_beam
 def test_required_sequences_that_the_model_cannot_hold_leave_a_cut_output(search: BeamConfig) -> None:
     """A line that cannot be done well is told as cut; the others are not stopped by it."""
     constraints = [Constraints(required=[[5, 6, 7], [8, 9]]), Constraints()]
-    task = task_of(SOURCES[:2], Limits(4), constraints=constraints)
+    task = task_of(SOURCES[:2], LengthLimits(4), constraints=constraints)
     (tight,), _ = search.run(TableSteps(random_table(2, VOCAB)), task)
     assert len(tight.tokens) == 4
     assert not tight.ended
 
 
 def test_without_rules_nothing_is_done() -> None:
-    assert not Rules(task_of(SOURCES, Limits(3), constraints=[Constraints()] * len(SOURCES)), 0).active
-    assert not Rules(task_of(SOURCES, Limits(3)), 0).active
+    assert not Rules(task_of(SOURCES, LengthLimits(3), constraints=[Constraints()] * len(SOURCES)), 0).active
+    assert not Rules(task_of(SOURCES, LengthLimits(3)), 0).active
 
 
 def test_rules_leave_the_log_probabilities_of_a_step_as_they_were() -> None:
-    task = task_of([[END]], Limits(3, 1))
+    task = task_of([[END]], LengthLimits(3, 1))
     log_probs = torch.full((1, 6), -1.0)
     rules = Rules(task, 0)
     masked = rules.apply(log_probs, [(0, Partial())])

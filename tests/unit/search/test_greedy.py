@@ -8,7 +8,7 @@ from torch import Tensor
 
 from qkv.core.errors import UsageError
 from qkv.models.transformer.model import Transformer
-from qkv.search.base import Constraints, Limits, SearchTask
+from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.steps import PrefixSteps
@@ -30,7 +30,7 @@ def speaker(seed: int) -> Transformer:
 
 def greedy(model: Transformer, seed: int = 0, longest: int = 8) -> list[Hypothesis]:
     batch = batch_of(LENGTHS, seed)
-    task = SearchTask(batch.src, batch.src_keep, SPECIAL, [Limits(longest)] * len(LENGTHS))
+    task = SearchTask(batch.src, batch.src_keep, SPECIAL, [LengthLimits(longest)] * len(LENGTHS))
     return [best for (best,) in GreedyConfig().run(PrefixSteps(model), task)]
 
 
@@ -65,7 +65,7 @@ def test_it_is_the_argmax_step_by_step() -> None:
 def test_scores_are_the_log_probabilities_of_what_was_said() -> None:
     table = random_table(3, 12, end=1.0)
     sources = random_sources(20, 1)
-    found = GreedyConfig().run(TableSteps(table), task_of(sources, Limits(4)))
+    found = GreedyConfig().run(TableSteps(table), task_of(sources, LengthLimits(4)))
     for source, (best,) in zip(sources, found, strict=True):
         said = (*best.tokens, END) if best.ended else tuple(best.tokens)
         assert best.token_scores == [table(tuple(source), said[:place])[token] for place, token in enumerate(said)]
@@ -75,7 +75,7 @@ def test_scores_are_the_log_probabilities_of_what_was_said() -> None:
 
 def test_finished_sentences_leave_the_batch() -> None:
     steps, sources = TableSteps(random_table(3, 12, end=1.0)), random_sources(30, 1)
-    found = GreedyConfig().run(steps, task_of(sources, Limits(20)))
+    found = GreedyConfig().run(steps, task_of(sources, LengthLimits(20)))
     assert steps.all_rows == sum(len(best.token_scores) for (best,) in found)
     assert steps.steps == max(len(best.token_scores) for (best,) in found)
     assert len({len(best.tokens) for (best,) in found}) > 3
@@ -129,24 +129,24 @@ def test_no_gradient_is_kept_and_no_weight_changes() -> None:
 
 def test_one_output_only() -> None:
     with pytest.raises(UsageError, match="use the search kind beam"):
-        GreedyConfig().run(TableSteps(never_ends), task_of([[END]], Limits(2), nbest=2))
+        GreedyConfig().run(TableSteps(never_ends), task_of([[END]], LengthLimits(2), nbest=2))
 
 
 @pytest.mark.parametrize(
     ("settings", "src_length", "model_limit", "limits"),
     [
-        ({}, 5, None, Limits(20, 0)),
-        ({"max_factor": 1.5, "max_extra": 2}, 5, None, Limits(9, 0)),
-        ({"max_length": 7}, 5, None, Limits(7, 0)),
-        ({"max_length": 7}, 5, 4, Limits(4, 0)),
-        ({"min_length": 3, "min_factor": 0.5}, 5, None, Limits(20, 3)),
-        ({"min_length": 3, "min_factor": 0.7}, 5, None, Limits(20, 4)),
-        ({"min_factor": 1.0}, 50, 20, Limits(20, 20)),
-        ({"max_factor": 0.0, "max_extra": 0}, 5, None, Limits(0, 0)),
-        ({"min_factor": 3.0, "max_factor": 2.0, "max_extra": 0}, 5, None, Limits(10, 10)),
+        ({}, 5, None, LengthLimits(20, 0)),
+        ({"max_factor": 1.5, "max_extra": 2}, 5, None, LengthLimits(9, 0)),
+        ({"max_length": 7}, 5, None, LengthLimits(7, 0)),
+        ({"max_length": 7}, 5, 4, LengthLimits(4, 0)),
+        ({"min_length": 3, "min_factor": 0.5}, 5, None, LengthLimits(20, 3)),
+        ({"min_length": 3, "min_factor": 0.7}, 5, None, LengthLimits(20, 4)),
+        ({"min_factor": 1.0}, 50, 20, LengthLimits(20, 20)),
+        ({"max_factor": 0.0, "max_extra": 0}, 5, None, LengthLimits(0, 0)),
+        ({"min_factor": 3.0, "max_factor": 2.0, "max_extra": 0}, 5, None, LengthLimits(10, 10)),
     ],
 )
-def test_limits(settings: dict[str, Any], src_length: int, model_limit: int | None, limits: Limits) -> None:
+def test_limits(settings: dict[str, Any], src_length: int, model_limit: int | None, limits: LengthLimits) -> None:
     assert GreedyConfig(**settings).limits(src_length, model_limit) == limits
 
 
@@ -158,7 +158,7 @@ def test_limits_that_leave_no_length_are_refused() -> None:
 def test_the_limit_is_raised_for_what_must_be_written() -> None:
     """One more than that, for END; but no further than the model can go."""
     search = GreedyConfig(max_length=7, min_length=6)
-    assert search.limits(5, needed=6) == Limits(7, 6)
-    assert search.limits(5, needed=7) == Limits(8, 6)
-    assert search.limits(5, 5, needed=7) == Limits(5, 5)
+    assert search.limits(5, needed=6) == LengthLimits(7, 6)
+    assert search.limits(5, needed=7) == LengthLimits(8, 6)
+    assert search.limits(5, 5, needed=7) == LengthLimits(5, 5)
     assert Constraints(prefix=[5, 6], required=[[7], [8, 9]]).needed == 5

@@ -4,7 +4,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from qkv.search.base import Limits
+from qkv.search.base import LengthLimits
 from qkv.search.mbr import MbrConfig, mean_utilities, utility
 from qkv.search.sampling import SampleConfig
 from tests.support.tables import TableSteps, random_sources, random_table, task_of
@@ -21,7 +21,7 @@ def detokenize(tokens: list[int]) -> str:
 @pytest.mark.parametrize("metric", ["chrf", "bleu"])
 def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
     search = MbrConfig(samples=8, metric=metric, seed=3)
-    task = task_of(SOURCES, Limits(5, 1), detokenize=detokenize)
+    task = task_of(SOURCES, LengthLimits(5, 1), detokenize=detokenize)
     drawn = SampleConfig(samples=8, seed=3).draw(TableSteps(TABLE), task)
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     beside = 0
@@ -39,7 +39,7 @@ def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
 
 
 def test_alternatives_are_sorted_and_different_texts() -> None:
-    task = task_of(SOURCES, Limits(3), detokenize=detokenize, nbest=5)
+    task = task_of(SOURCES, LengthLimits(3), detokenize=detokenize, nbest=5)
     for hypotheses in MbrConfig(samples=12, temperature=0.5).run(TableSteps(TABLE), task):
         scores = [each.score for each in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -47,8 +47,8 @@ def test_alternatives_are_sorted_and_different_texts() -> None:
 
 
 def test_without_a_detokenizer_ids_are_compared() -> None:
-    task = task_of(SOURCES, Limits(5, 1))
-    texts = task_of(SOURCES, Limits(5, 1), detokenize=lambda tokens: " ".join(map(str, tokens)))
+    task = task_of(SOURCES, LengthLimits(5, 1))
+    texts = task_of(SOURCES, LengthLimits(5, 1), detokenize=lambda tokens: " ".join(map(str, tokens)))
     search = MbrConfig(samples=5)
     assert search.run(TableSteps(TABLE), task) == search.run(TableSteps(TABLE), texts)
 

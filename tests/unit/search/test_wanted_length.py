@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.core.errors import ConfigError, UsageError
-from qkv.search.base import Constraints, Limits, SteppedSearch
+from qkv.search.base import Constraints, LengthLimits, SteppedSearch
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.mbr import MbrConfig
@@ -26,9 +26,9 @@ def translated(search: SteppedSearch, **more: object) -> list[Translation]:
 @pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")
 def test_every_output_is_within_the_window_and_ends(search: SteppedSearch) -> None:
     steps = TableSteps(random_table(2, 12, end=1.0))
-    free = search.run(steps, task_of(SOURCES, Limits(9)))
+    free = search.run(steps, task_of(SOURCES, LengthLimits(9)))
     assert not all(4 <= len(best.tokens) <= 5 for best, *_ in free)
-    found = search.run(steps, task_of(SOURCES, Limits(9), constraints=[Constraints(length=(4, 5))] * 10))
+    found = search.run(steps, task_of(SOURCES, LengthLimits(9), constraints=[Constraints(length=(4, 5))] * 10))
     assert {len(one.tokens) for own in found for one in own} <= {4, 5}
     assert all(one.ended for own in found for one in own)
 
@@ -37,7 +37,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_of_that_length() -> None:
     table = random_table(3, 8, end=0.5)
     search = BeamConfig(size=200, stop="exact")
     for source in random_sources(5, 3):
-        task = task_of([source], Limits(4), constraints=[Constraints(length=(2, 3))])
+        task = task_of([source], LengthLimits(4), constraints=[Constraints(length=(2, 3))])
         ((best,),) = search.run(TableSteps(table), task)
         possible = [one for one in every_output(table, tuple(source), 8, 4) if one.ended and 2 <= len(one.tokens) <= 3]
         wanted = max(possible, key=lambda one: sum(one.token_scores) / len(one.token_scores))

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from qkv.core.errors import ArgumentError, UsageError
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import as_recipe, assert_same, changed, plain, write_recipe
 
 
-class Listener(SilentReporter):
+class Listener(SilentTrainingReporter):
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -25,13 +25,13 @@ class Listener(SilentReporter):
 @pytest.fixture(scope="module")
 def finished(data: Path, in_memory: Path) -> Path:
     run = in_memory / "trained-once"
-    Trainer(as_recipe(plain(data, run)), SilentReporter()).train()
+    Trainer(as_recipe(plain(data, run)), SilentTrainingReporter()).train()
     return run
 
 
 def half(data: Path, run: Path) -> None:
     """A run of 12 updates that was stopped after 8."""
-    Trainer(as_recipe(plain(data, run, 8)), SilentReporter()).train()
+    Trainer(as_recipe(plain(data, run, 8)), SilentTrainingReporter()).train()
     Path(run / "config.yaml").write_text(Path(run / "config.yaml").read_text().replace("8u", "12u"))
 
 
@@ -51,7 +51,7 @@ def test_a_cell_that_is_run_again_has_the_same_result(data: Path, finished: Path
 
 def test_a_run_that_was_stopped_goes_on(data: Path, scratch: Path, finished: Path) -> None:
     half(data, scratch / "run")
-    assert Trainer(as_recipe(plain(data, scratch / "run")), SilentReporter()).train().updates == 12
+    assert Trainer(as_recipe(plain(data, scratch / "run")), SilentTrainingReporter()).train().updates == 12
     assert_same(scratch / "run", finished)
 
 
@@ -61,9 +61,9 @@ def test_auto_stands_for_the_workers_that_the_run_has(
     """On a machine with other cores it is still the same recipe, and the run goes on with the same workers."""
     recipe = as_recipe(changed(plain(data, scratch / "run", 8), training={"workers": "auto"}))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    Trainer(recipe, SilentReporter()).train()
+    Trainer(recipe, SilentTrainingReporter()).train()
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert Trainer(recipe, SilentReporter()).train().updates == 8
+    assert Trainer(recipe, SilentTrainingReporter()).train().updates == 8
     for trainer, workers in (
         (Trainer(recipe), 1),
         (Trainer.resume(recipe), 1),
@@ -78,7 +78,7 @@ def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> No
     before = content(finished)
     other = changed(plain(data, finished), model={"d_model": 32}, training={"stop_after": "20u"})
     with pytest.raises(UsageError) as caught:
-        Trainer(as_recipe(other), SilentReporter()).train()
+        Trainer(as_recipe(other), SilentTrainingReporter()).train()
     assert str(caught.value) == (
         f"{finished}: already holds a run with another model.d_model, training.stop_after; choose another folder with "
         f"run=..., or go on with it: qkv train --resume {finished}, in Python Trainer.resume"
@@ -88,10 +88,10 @@ def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> No
 
 def test_resume_takes_a_recipe(data: Path, scratch: Path, finished: Path) -> None:
     run = scratch / "run"
-    Trainer(as_recipe(plain(data, run, 8)), SilentReporter()).train()
-    assert Trainer.resume(as_recipe(plain(data, run, 12)), reporter=SilentReporter()).train().updates == 12
+    Trainer(as_recipe(plain(data, run, 8)), SilentTrainingReporter()).train()
+    assert Trainer.resume(as_recipe(plain(data, run, 12)), reporter=SilentTrainingReporter()).train().updates == 12
     assert_same(run, finished)
-    more = Trainer.resume(as_recipe(plain(data, run, 12)), ["training.stop_after=13u"], SilentReporter())
+    more = Trainer.resume(as_recipe(plain(data, run, 12)), ["training.stop_after=13u"], SilentTrainingReporter())
     assert more.train().updates == 13
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from qkv.training.progress import WINDOW, MovingMean, SilentReporter, UpdateInfo
+from qkv.training.progress import WINDOW, MovingMean, SilentTrainingReporter, UpdateInfo
 from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe, plain
 
 
-class Listener(SilentReporter):
+class Listener(SilentTrainingReporter):
     def __init__(self) -> None:
         self.losses: list[float] = []
 

@@ -21,12 +21,12 @@ from qkv.models.saved.folder import load_model
 from qkv.models.saved.weights import named_weights, read_tensors
 from qkv.training import loop
 from qkv.training.ema import MovingAverage
-from qkv.training.progress import SilentReporter, UpdateInfo
+from qkv.training.progress import SilentTrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
 from qkv.training.run.average import average_run
 from qkv.training.run.checkpoint import STATE, list_checkpoints, read_state
 from qkv.training.run.folder import read_metrics
-from qkv.training.run.state import Progress, TrainState
+from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.schedules import LinearConfig
 from qkv.training.trainer import Trainer
 from qkv.training.validation import Validation, Validator
@@ -35,7 +35,7 @@ from tests.support.tiny import as_recipe, changed, everything, plain, updates_of
 
 def train(recipe: dict[str, Any]) -> Path:
     config = as_recipe(recipe)
-    Trainer(config, SilentReporter()).train()
+    Trainer(config, SilentTrainingReporter()).train()
     return config.run
 
 
@@ -56,10 +56,10 @@ def steps(run: Path) -> list[int]:
 def test_a_period_passes_once_in_each_of_its_lengths(period: str, unit: str, amount: float) -> None:
     """Ten steps a unit: step k has passed floor(k / 10 / amount) periods, exactly, though tenths are not exact."""
     every, size = Period.parse(period), {"updates": 1, "epochs": 0.1, "tokens": 30, "minutes": 0.1}[unit]
-    last = Progress()
+    last = RunProgress()
     times = []
     for step in range(1, 61):
-        now = Progress(**{unit: step if unit == "updates" else step * 30 if unit == "tokens" else step / 10})
+        now = RunProgress(**{unit: step if unit == "updates" else step * 30 if unit == "tokens" else step / 10})
         if now.passed(every, last):
             times.append(step)
             last = now
@@ -68,9 +68,9 @@ def test_a_period_passes_once_in_each_of_its_lengths(period: str, unit: str, amo
 
 
 def test_a_late_look_counts_once() -> None:
-    assert Progress(updates=21).passed(Period.parse("10u"), Progress(updates=9))
-    assert not Progress(updates=29).passed(Period.parse("10u"), Progress(updates=21))
-    assert Progress(updates=30).passed(Period.parse("10u"), Progress(updates=21))
+    assert RunProgress(updates=21).passed(Period.parse("10u"), RunProgress(updates=9))
+    assert not RunProgress(updates=29).passed(Period.parse("10u"), RunProgress(updates=21))
+    assert RunProgress(updates=30).passed(Period.parse("10u"), RunProgress(updates=21))
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_minutes(data: Path, scratch: Path) -> None:
     """A run of 1.2 seconds ends then, and saves every half of it; time goes on counting after a resume."""
     recipe = changed(plain(data, scratch / "run"), training={"stop_after": "0.02m", "save_every": "0.01m"})
     recipe["validation"]["every"] = "100u"
-    result = Trainer(as_recipe(recipe), SilentReporter()).train()
+    result = Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     assert result.finished
     state = json.loads((list_checkpoints(scratch / "run" / "checkpoints")[-1] / "state.json").read_text())
     assert 0.02 <= state["progress"]["minutes"] < 1
     assert validations_of(scratch / "run")[-1]["validation"] == result.updates
-    assert Trainer.resume(scratch / "run", [], SilentReporter()).train().updates == result.updates
+    assert Trainer.resume(scratch / "run", [], SilentTrainingReporter()).train().updates == result.updates
 
 
 @pytest.mark.parametrize(
@@ -166,19 +166,19 @@ def test_a_resumed_run_decays_as_if_it_had_not_stopped(stopped: int, data: Path,
     schedule = {"schedule": {"kind": "linear", "peak": 1e-3, "warmup": 4}}
     whole = rates_of(train(plain(data, scratch / "whole", 9) | schedule))
 
-    class StopAfter(SilentReporter):
+    class StopAfter(SilentTrainingReporter):
         def update(self, info: UpdateInfo) -> None:
             if info.state.progress.updates == stopped:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     assert not Trainer(as_recipe(plain(data, scratch / "run", 9) | schedule), StopAfter()).train().finished
-    Trainer.resume(scratch / "run", [], SilentReporter()).train()
+    Trainer.resume(scratch / "run", [], SilentTrainingReporter()).train()
     assert rates_of(scratch / "run") == whole
 
 
 def test_a_longer_run_decays_from_where_its_warm_up_ended(data: Path, scratch: Path) -> None:
     run = train(plain(data, scratch / "run", 6) | {"schedule": {"kind": "linear", "peak": 1e-3, "warmup": 2}})
-    Trainer.resume(run, ["training.stop_after=12u"], SilentReporter()).train()
+    Trainer.resume(run, ["training.stop_after=12u"], SilentTrainingReporter()).train()
     assert rates_of(run)[6:] == pytest.approx([1e-3 * (13 - n) / 11 for n in range(7, 13)])
 
 
@@ -186,12 +186,12 @@ def test_a_checkpoint_of_an_earlier_version_keeps_to_its_curve(tmp_path: Path) -
     """It does not say where the warm-up ended: the decay then runs from the first update, as it did there."""
     folder = tmp_path / "step-00000050"
     folder.mkdir()
-    saved = TrainState(progress=Progress(updates=50), warmed=Progress(updates=10)).as_dict()
+    saved = TrainState(progress=RunProgress(updates=50), warmed=RunProgress(updates=10)).as_dict()
     (folder / STATE).write_text(json.dumps(saved))
-    assert read_state(folder).warmed == Progress(updates=10)
+    assert read_state(folder).warmed == RunProgress(updates=10)
     del saved["warmed"]
     (folder / STATE).write_text(json.dumps(saved))
-    assert read_state(folder).warmed == Progress()
+    assert read_state(folder).warmed == RunProgress()
     schedule = LinearConfig(peak=1.0, warmup=10)
     assert schedule.rate(51, 0.5, 64, warmed=0.0) == pytest.approx(0.5)
     assert schedule.rate(51, 0.5, 64, warmed=0.1) == pytest.approx(0.5 / 0.9)

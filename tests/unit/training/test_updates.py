@@ -17,7 +17,7 @@ from qkv.objectives.base import LossReport
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training.distributed import Team
 from qkv.training.loop import Loop
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.run.checkpoint import list_checkpoints
 from qkv.training.run.folder import RunFolder, read_metrics
 from qkv.training.session import make_loop
@@ -35,7 +35,7 @@ def loop(in_memory: Path, data: Path) -> Loop:
     recipe = as_recipe(changed(plain(data, in_memory / "updates"), model={"dropout": 0.0}, batch={"tokens": 400}))
     run = RunFolder(recipe.run)
     run.create()
-    return make_loop(recipe, prepare(recipe, run, SilentReporter().counting), None, Team())
+    return make_loop(recipe, prepare(recipe, run, SilentTrainingReporter().counting), None, Team())
 
 
 def gradient_of(loop: Loop, batches: list[Batch]) -> tuple[Tensor, Sums]:
@@ -130,7 +130,7 @@ def test_out_of_memory_in_a_run(data: Path, scratch: Path, monkeypatch: pytest.M
     """Twice in a row ends the run with a sentence that says what to lower; the checkpoint before stays."""
     _poison(monkeypatch, at=9, times=4, change=_raise)
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
-        Trainer(as_recipe(plain(data, scratch / "run")), SilentReporter()).train()
+        Trainer(as_recipe(plain(data, scratch / "run")), SilentTrainingReporter()).train()
     assert [folder.name for folder in list_checkpoints(scratch / "run" / "checkpoints")][-1] == "step-00000008"
 
 
@@ -182,7 +182,7 @@ def test_a_bad_update_is_skipped(
     recipe = as_recipe(changed(plain(data, scratch / "run", 6), training={"save_every": "1u", "keep_last": 9}))
     _poison(monkeypatch, at=3, times=2, change=change)
     said: list[str] = []
-    reporter = SilentReporter()
+    reporter = SilentTrainingReporter()
     reporter.say = said.append
     assert Trainer(recipe, reporter).train().updates == 6
     lines = read_metrics(scratch / "run" / "metrics.jsonl")
@@ -209,7 +209,7 @@ def test_the_first_bad_module_is_named(data: Path, scratch: Path, monkeypatch: p
     monkeypatch.setattr(FeedForward, "forward", poisoned)
     recipe = changed(plain(data, scratch / "run"), training={"max_bad_updates": 3})
     with pytest.raises(QkvError, match=r"3 updates in a row .* not finite; the last checkpoint is untouched"):
-        Trainer(as_recipe(recipe), SilentReporter()).train()
+        Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     bad = [line for line in read_metrics(scratch / "run" / "metrics.jsonl") if "skipped" in line]
     assert [line["skipped"] for line in bad] == [1, 2, 3]
     assert bad[0]["first_bad"].startswith("output of encoder.")
@@ -221,7 +221,7 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
     recipe = changed(everything(data, scratch / "run", 40), training={"max_bad_updates": 4, "save_every": "5u"})
     recipe["validation"]["every"] = "100u"
 
-    class Spoil(SilentReporter):
+    class Spoil(SilentTrainingReporter):
         def update(self, info: Any) -> None:
             if info.state.progress.updates == 6:
                 with torch.no_grad():
@@ -249,12 +249,12 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
 def test_an_absurd_learning_rate(data: Path, scratch: Path) -> None:
     """Ends with a message and without a checkpoint of rubbish over the good one."""
     recipe = changed(plain(data, scratch / "run", 4))
-    Trainer(as_recipe(recipe), SilentReporter()).train()
+    Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     good = {path: sha256_of(path) for path in (scratch / "run" / "checkpoints").rglob("*") if path.is_file()}
     config = scratch / "run" / "config.yaml"
     config.write_text(config.read_text().replace("peak: 0.003", "peak: 1e9"))
     changes = ["training.stop_after=40u", "validation.every=40u", "training.save_every=40u"]
     with pytest.raises(QkvError, match=r"10 updates in a row .* lower the learning rate"):
-        Trainer.resume(scratch / "run", changes, SilentReporter()).train()
+        Trainer.resume(scratch / "run", changes, SilentTrainingReporter()).train()
     assert {path: sha256_of(path) for path in good} == good
     assert len(list_checkpoints(scratch / "run" / "checkpoints")) == 1

@@ -12,7 +12,7 @@ from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text import Tokenizer, WhitespaceConfig
 from qkv.text.character import CharacterConfig
-from qkv.translate.splitting import Known, Split, Splitter
+from qkv.translate.splitting import Known, Splitter, SplitText
 from qkv.translate.translator import Translator
 from tests.support.small import WORDS
 from tests.support.speaker import SHORT, sentences, speaker
@@ -21,7 +21,7 @@ CHARACTERS: Tokenizer = CharacterConfig().train(["abc ABC.,!?\n"])
 SEVERAL: Tokenizer = WhitespaceConfig().train(["a b c d."])
 
 
-def put_together(split: Split) -> str:
+def put_together(split: SplitText) -> str:
     return "".join(part + gap for part, gap in zip(split.parts, [*split.gaps, ""], strict=True))
 
 

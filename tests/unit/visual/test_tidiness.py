@@ -13,7 +13,7 @@ from qkv.visual.attention_patterns import draw_patterns, every_pattern
 from qkv.visual.beam_tree import Node, draw_tree
 from qkv.visual.depth import Depths, TokenDepth, draw_depths
 from qkv.visual.drafts import DraftPass, draw_drafts
-from qkv.visual.passes import Cell, draw_passes
+from qkv.visual.passes import CanvasCell, draw_passes
 from qkv.visual.positions import draw_positions, every_scheme
 from qkv.visual.svg import WIDTHS, fitted, text_width
 from tests.support.pictures import assert_tidy
@@ -40,7 +40,7 @@ def test_pictures_of_tokens(title: str, tokens: list[str]) -> None:
     pictures = [
         draw_tree(nodes, title),
         draw_drafts([DraftPass(0, tokens, "said", tokens), DraftPass(9, [], tokens[-1], [])] * 6, title),
-        draw_passes([[Cell(token, 0.5, place % 2 == 0) for place, token in enumerate(tokens)]] * 12, title),
+        draw_passes([[CanvasCell(token, 0.5, place % 2 == 0) for place, token in enumerate(tokens)]] * 12, title),
         draw_depths(Depths(depths, depths[:1], 3, 6, "output"), title),
     ]
     for picture in pictures:

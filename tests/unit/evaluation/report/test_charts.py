@@ -11,7 +11,7 @@ from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics.registry import choose_metrics
-from qkv.evaluation.report.charts import HEIGHT, WIDTH, Group, Measured, Plot, bar_chart, bar_charts, paint_bars
+from qkv.evaluation.report.charts import HEIGHT, WIDTH, BarGroup, Measured, Plot, bar_chart, bar_charts, paint_bars
 from qkv.evaluation.report.page import evaluation_report
 from qkv.evaluation.report.plots import comparison_plots, evaluation_plots
 from qkv.evaluation.resampling import Interval
@@ -56,13 +56,13 @@ def tick_labels(svg: str) -> list[str]:
     ],
 )
 def test_an_axis_has_round_numbers_and_holds_everything(largest: float, ticks: list[float]) -> None:
-    axes = painted(Plot("t", "x", "y", ["a"], [Group("g", 1, [measured(largest, largest, largest)])]))
+    axes = painted(Plot("t", "x", "y", ["a"], [BarGroup("g", 1, [measured(largest, largest, largest)])]))
     assert axes.get_yticks().tolist() == pytest.approx(ticks)
     assert axes.get_ylim() == pytest.approx((0, ticks[-1]))
 
 
 def test_heights_are_read_off_the_axis() -> None:
-    groups = [Group("all", 9, [measured(50, 40, 60)], True), Group("1–3", 5, [measured(100, 80, 100)])]
+    groups = [BarGroup("all", 9, [measured(50, 40, 60)], True), BarGroup("1–3", 5, [measured(100, 80, 100)])]
     plot = Plot("BLEU", "length", "BLEU", ["BLEU"], groups)
     axes = painted(plot)
     half, whole = axes.patches
@@ -78,7 +78,7 @@ def test_heights_are_read_off_the_axis() -> None:
 
 
 def test_nothing_leaves_the_picture() -> None:
-    groups = [Group(str(n), n, [measured(n * 9, n * 7, n * 11), measured(0, 0, 0)]) for n in range(9)]
+    groups = [BarGroup(str(n), n, [measured(n * 9, n * 7, n * 11), measured(0, 0, 0)]) for n in range(9)]
     axes = painted(Plot("t", "x", "y", ["a", "b"], groups))
     assert not axes.texts, "so many numbers would run into each other"
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
@@ -118,7 +118,7 @@ def test_systems_stand_beside_each_other_with_their_intervals() -> None:
 
 def test_the_name_of_a_system_is_text_and_no_markup() -> None:
     name = '"><script>$x$</script>&'
-    plot = Plot("t", "x", "y", [name], [Group("all", 9, [measured(50, 40, 60)])])
+    plot = Plot("t", "x", "y", [name], [BarGroup("all", 9, [measured(50, 40, 60)])])
     svg = bar_chart(plot, plot.largest).svg
     assert "<script" not in svg
     assert tips(svg) == [f"{name}, all: 50.00 (95 %: 40.00 to 60.00)"]

@@ -12,7 +12,7 @@ from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import MANIFEST, write_manifest
 from qkv.kernels.memory import available_memory
 from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
-from qkv.models.saved.header import read_header, require_memory
+from qkv.models.saved.header import read_header, require_model_memory
 from tests.support.small import small_config, small_text
 
 TEXT, TOKENIZERS = small_text()
@@ -69,7 +69,7 @@ def test_a_model_too_large_for_memory_is_refused_by_its_header(folder: Path) -> 
     ):
         load_model(folder)
     write_huge(folder / WEIGHTS, available // 4)
-    require_memory(folder / WEIGHTS)
+    require_model_memory(folder / WEIGHTS)
 
 
 @pytest.mark.parametrize(

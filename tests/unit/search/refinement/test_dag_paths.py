@@ -10,7 +10,7 @@ import torch
 
 from qkv.functional.dag import transitions
 from qkv.models.parallel.base import open_canvas
-from qkv.search.refinement.dag import best_path, greedy_path, lookahead_path, path_of_length, score_of
+from qkv.search.refinement.dag import dag_path_of_length, greedy_path, lookahead_path, score_of, viterbi_path
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parallel import decode, parallel_model
@@ -36,13 +36,13 @@ def test_the_best_of_all_ways(vertices: int) -> None:
     by_count = [list(combinations(between, count)) for count in range(vertices - 1)]
     for count, paths in enumerate(by_count):
         wanted = max(paths, key=lambda path: scored(path, said, links))
-        found = path_of_length(said, links, count)
+        found = dag_path_of_length(said, links, count)
         assert found == list(wanted)
         tokens, score = score_of(found, said, links)
         assert score == pytest.approx(scored(wanted, said, links))
         assert len(tokens) == count
     best = max(chain(*by_count), key=lambda path: scored(path, said, links) / (len(path) + 1))
-    assert best_path(said, links) == list(best)
+    assert viterbi_path(said, links) == list(best)
 
 
 def test_looking_ahead_sees_the_token_behind_a_link() -> None:
@@ -67,7 +67,7 @@ def test_the_ways_of_a_model_are_those_of_its_one_pass() -> None:
     best, tokens = (part.numpy() for part in log_probs.max(dim=1))
     said = best.astype(np.float64)
     outputs = set()
-    for name, walk in (("greedy", greedy_path), ("lookahead", lookahead_path), ("best", best_path)):
+    for name, walk in (("greedy", greedy_path), ("lookahead", lookahead_path), ("best", viterbi_path)):
         path = walk(said, links)
         (found,) = decode(model, [[7, 8, 9]], path=name)[0]
         assert found.tokens == [int(tokens[vertex]) for vertex in path]

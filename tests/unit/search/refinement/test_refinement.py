@@ -12,12 +12,12 @@ from qkv.core.errors import ConfigError, QkvError, UsageError
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.functional.ctc import collapse
-from qkv.models.parallel.base import Source, open_canvas
-from qkv.search.base import Constraints, Limits, SearchConfig
+from qkv.models.parallel.base import EncodedSource, open_canvas
+from qkv.search.base import Constraints, LengthLimits, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.canvas import Pass, least_sure, refine
-from qkv.search.refinement.ctc import CtcReaderConfig, path_of_length, prefix_beam_search, runs
+from qkv.search.refinement.ctc import CtcReaderConfig, ctc_path_of_length, prefix_beam_search, runs
 from qkv.search.refinement.dag import DagReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.search.steps import ModelSteps
@@ -30,10 +30,10 @@ from tests.support.tables import task_of
 BLANK = 2
 
 
-def sources(*lengths: int) -> Source:
+def sources(*lengths: int) -> EncodedSource:
     rows = torch.full((len(lengths), max(lengths)), 7)
     keep = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Source(rows, keep, torch.zeros(*rows.shape, 16))
+    return EncodedSource(rows, keep, torch.zeros(*rows.shape, 16))
 
 
 def history(model: Any, lengths: list[int], passes: int) -> list[Pass]:
@@ -160,7 +160,7 @@ def test_paths_against_all_paths(positions: int) -> None:
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
     assert prefix_beam_search(steps, BLANK, 4)[0][0] == max(total, key=total.__getitem__)
     for count in range(positions + 1):
-        assert path_of_length(steps, BLANK, count) == best[count][1]
+        assert ctc_path_of_length(steps, BLANK, count) == best[count][1]
 
 
 def test_the_beam_of_ctc_gives_the_best_outputs() -> None:
@@ -236,7 +236,7 @@ def test_models_do_not_vote_and_have_no_next_token() -> None:
     with pytest.raises(UsageError, match="fills a canvas"):
         ModelSteps(model)
     with pytest.raises(UsageError, match="non-autoregressive"):
-        RefineConfig().run(None, task_of([[5, SPECIAL.eos]], Limits(3)))  # type: ignore[arg-type]  # it never looks
+        RefineConfig().run(None, task_of([[5, SPECIAL.eos]], LengthLimits(3)))  # type: ignore[arg-type]  # it never looks
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from qkv.search.refinement.search import RefineConfig
 from qkv.text import TextConfig, WhitespaceConfig
 from qkv.translate.jobs.line_work import LineWork
 from qkv.translate.output import plain
-from qkv.translate.texts import DecodeOptions, Source
+from qkv.translate.texts import DecodeOptions, SourceText
 from qkv.translate.translator import Translator
 from tests.support.parallel import decode, parallel_model, refining
 from tests.support.small import small_config
@@ -64,7 +64,7 @@ def test_a_worker_process_has_it_too_and_a_job_knows_it(teacher: Path, tmp_path:
     translator = torch_translator(model, search=RefineConfig(length_beam=4, rescore=teacher))
     setup = pickle.loads(pickle.dumps(translator._setup(DecodeOptions())))
     given = sentences(6)
-    assert_same(setup.open()([Source(text) for text in given]), translator.translate(given))
+    assert_same(setup.open()([SourceText(text) for text in given]), translator.translate(given))
 
     def model_of_job() -> Any:
         return LineWork(translator, DecodeOptions(), plain, "lines", SilentReporter()).identity({})["model"]

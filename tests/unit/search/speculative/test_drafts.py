@@ -16,7 +16,7 @@ from qkv.data.batch import collate, padded
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
-from qkv.search.base import Constraints, Limits, SearchTask
+from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
@@ -168,9 +168,9 @@ def test_nothing_is_drafted_beyond_the_longest_length() -> None:
     """So a model with as many positions is never asked for one more."""
     model = endless().model
     given = [[5, 6, SPECIAL.eos], [7, SPECIAL.eos]]
-    wanted = greedy(ModelSteps(model), task_of(given, Limits(9)))
+    wanted = greedy(ModelSteps(model), task_of(given, LengthLimits(9)))
     for longest in (1, 4, 6):
-        task, counted = task_of(given, Limits(longest)), CountingBlocks(ModelBlocks(model))
+        task, counted = task_of(given, LengthLimits(longest)), CountingBlocks(ModelBlocks(model))
         found = drafted(counted, KnownDrafter(outputs_by_source(task, wanted), 0.0, VOCAB), task, FullPace(25))
         assert [each.tokens for each in found] == [each.tokens[:longest] for each in wanted]
         assert [each.passes for each in found] == [1, 1]
@@ -208,11 +208,11 @@ def test_every_rule_of_greedy_search_holds_inside_drafts(settings: dict[str, Any
 
 def test_what_greedy_search_refuses_is_refused() -> None:
     model, some = speaker(9), [[5, SPECIAL.eos]]
-    required = task_of(some, Limits(4), constraints=[Constraints(required=[[6]])])
+    required = task_of(some, LengthLimits(4), constraints=[Constraints(required=[[6]])])
     with pytest.raises(UsageError, match="greedy cannot take required words"):
         drafted(ModelBlocks(model), Jacobi(), required)
     with pytest.raises(UsageError, match="greedy search gives one output, not 2"):
-        drafted(ModelBlocks(model), Jacobi(), task_of(some, Limits(4), nbest=2))
+        drafted(ModelBlocks(model), Jacobi(), task_of(some, LengthLimits(4), nbest=2))
 
 
 class HeadWithTwins(LinearHead):
@@ -360,9 +360,9 @@ def test_of_several_places_the_guide_takes_the_nearest_that_agrees_longest() -> 
 
 def test_an_empty_batch_and_sentences_without_room() -> None:
     model = speaker(14)
-    assert drafted(ModelBlocks(model), Jacobi(), task_of([], Limits(3))) == []
+    assert drafted(ModelBlocks(model), Jacobi(), task_of([], LengthLimits(3))) == []
     src, keep = padded([[5, SPECIAL.eos], [6, SPECIAL.eos]], SPECIAL.pad)
-    task = SearchTask(src, keep, SPECIAL, [Limits(0), Limits(2)])
+    task = SearchTask(src, keep, SPECIAL, [LengthLimits(0), LengthLimits(2)])
     found = drafted(ModelBlocks(model), Jacobi(), task)
     assert_equal_hypotheses(found, greedy(ModelSteps(model), task))
     assert found[0].passes == 0

@@ -21,7 +21,7 @@ from qkv.training.optimizers import (
     optimizers,
 )
 from qkv.training.optimizers.muon import hidden_matrices
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.average import average_run
 from qkv.training.trainer import Trainer
@@ -190,6 +190,6 @@ def test_there_is_one_average_of_the_weights(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"averages the weights already; leave out training\.ema"):
         validate(Recipe, recipe, "recipe")
     del recipe["training"]["ema"]
-    Trainer(validate(Recipe, recipe | {"schedule": "constant"}, "recipe"), SilentReporter()).train()
+    Trainer(validate(Recipe, recipe | {"schedule": "constant"}, "recipe"), SilentTrainingReporter()).train()
     with pytest.raises(UsageError, match="schedule_free, which averages already"):
         average_run(tmp_path / "run", tmp_path / "average", last=1)

@@ -11,7 +11,7 @@ from qkv.core.files import new_folder
 from qkv.training.recipe import TrainingConfig, ValidationConfig
 from qkv.training.run.checkpoint import STATE, checkpoint_name, list_checkpoints
 from qkv.training.run.rotation import best_checkpoints, rotate
-from qkv.training.run.state import Progress, TrainState
+from qkv.training.run.state import RunProgress, TrainState
 
 LOSS = ValidationConfig()
 BLEU = ValidationConfig(metrics=["bleu"], best="bleu")
@@ -21,8 +21,8 @@ def write(
     parent: Path, update: int, validation: ValidationConfig | None, validated: bool = True, **scores: Any
 ) -> None:
     state = TrainState(
-        progress=Progress(updates=update),
-        validated=Progress(updates=update if validated else update - 1),
+        progress=RunProgress(updates=update),
+        validated=RunProgress(updates=update if validated else update - 1),
         last_scores=scores,
         scored_by=validation.scored_by() if validation else None,
     )

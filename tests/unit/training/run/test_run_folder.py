@@ -17,7 +17,7 @@ from tensorboardX.record_writer import masked_crc32c
 from qkv.core.errors import QkvError, UsageError
 from qkv.models.saved.folder import load_model
 from qkv.training.events import EventLog
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.run.folder import MetricsLog, RunFolder, read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
@@ -106,7 +106,7 @@ def test_second_process_is_refused(finished: Path, scratch: Path) -> None:
     with run.locked():
         before = time.monotonic()
         with pytest.raises(UsageError, match=f"is being trained by process {os.getpid()}; wait for it"):
-            Trainer.resume(run.path, reporter=SilentReporter()).train()
+            Trainer.resume(run.path, reporter=SilentTrainingReporter()).train()
         assert time.monotonic() - before < 1
     with run.locked():
         pass
@@ -160,17 +160,17 @@ def test_an_earlier_start_without_a_checkpoint_leaves_nothing(data: Path, scratc
     """Other data, other tokenizers: nothing of the first try may be used."""
     recipe = plain(data, scratch / "run", 2)
     run = RunFolder(scratch / "run")
-    Trainer(as_recipe(recipe), SilentReporter()).train()
+    Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     for folder in run.checkpoints.iterdir():
         folder.rename(scratch / folder.name)
     # A model is never overwritten, even if its checkpoints are gone.
     with pytest.raises(UsageError, match="already holds a model"):
-        Trainer(as_recipe(recipe), SilentReporter()).train()
+        Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     run.best.rename(scratch / "best")
     write_pairs(scratch, "other", 30, 5)
     (scratch / "other.src").write_text((scratch / "other.src").read_text().upper())
     corpus = {"kind": "text", "src": str(scratch / "other.src"), "tgt": str(scratch / "other.tgt")}
-    Trainer(as_recipe(changed(recipe, data={"train": corpus})), SilentReporter()).train()
+    Trainer(as_recipe(changed(recipe, data={"train": corpus})), SilentTrainingReporter()).train()
     tokenizers = load_model(run.best).tokenizers
     assert tokenizers.src.special.unk not in tokenizers.src.encode("ABC")
     assert len(updates_of(run.path)) == 2
@@ -182,7 +182,7 @@ def test_changed_data_is_noticed(finished: Path, data: Path, scratch: Path, fork
     own.mkdir()
     for path in data.iterdir():
         (own / path.name).write_bytes(path.read_bytes())
-    Trainer(as_recipe(plain(own, scratch / "run", 2)), SilentReporter()).train()
+    Trainer(as_recipe(plain(own, scratch / "run", 2)), SilentTrainingReporter()).train()
     for path in (scratch / "run" / "data" / "train").iterdir():
         path.unlink()
     write_pairs(own, "train", 60, 9)
@@ -204,7 +204,7 @@ def test_without_dev_data_the_last_model_is_kept(data: Path, scratch: Path, fork
 def test_training_in_a_thread(data: Path, scratch: Path) -> None:
     """Only the main thread may catch signals; elsewhere there is training without it."""
     results = []
-    trainer = Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentReporter())
+    trainer = Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentTrainingReporter())
     thread = threading.Thread(target=lambda: results.append(trainer.train()))
     thread.start()
     thread.join()

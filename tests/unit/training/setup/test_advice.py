@@ -9,7 +9,7 @@ import pytest
 
 from qkv.core.progress import Counting
 from qkv.data.store import PairStore
-from qkv.training.progress import SilentReporter
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.setup.inspect_data import inspect_data
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe
@@ -46,7 +46,7 @@ def recipe(tmp_path: Path) -> dict[str, Any]:
 
 
 def advice_on(recipe: dict[str, Any]) -> list[str]:
-    return inspect_data(as_recipe(recipe), SilentReporter().counting).advice
+    return inspect_data(as_recipe(recipe), SilentTrainingReporter().counting).advice
 
 
 def the_advice_on(recipe: dict[str, Any]) -> str:
@@ -92,7 +92,7 @@ def test_train_is_read_once_for_the_overlap(recipe: dict[str, Any], monkeypatch:
         read.append(self.folder.name)
         return chunks(self, *size)
 
-    class Counted(SilentReporter):
+    class Counted(SilentTrainingReporter):
         def counting(self, what: str) -> Counting:
             return lambda done, total: counted.setdefault(what, []).append((done, total))
 
@@ -154,7 +154,7 @@ def test_a_header(recipe: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_training_says_the_same(recipe: dict[str, Any], tmp_path: Path) -> None:
-    class Listener(SilentReporter):
+    class Listener(SilentTrainingReporter):
         def __init__(self) -> None:
             self.said: list[str] = []
 
