@@ -1,7 +1,9 @@
-"""Several processes that share every batch and hold the same weights: gloo on one machine, torchrun on many.
+"""Data-parallel training: several processes share every batch and hold the same weights.
 
-Each worker computes the gradient of its rows; the sums are added over the workers and divided once, so
-the update is the same as with one process, but for the rounding of the sums.
+Workers on one machine use gloo; torchrun starts them on several.
+
+Each worker computes the gradient of its rows; gradients are summed over the workers and divided once, so the update
+equals that of a single process up to rounding.
 """
 
 import datetime
@@ -25,23 +27,23 @@ from qkv.core.temporary import temporary_folder
 from qkv.kernels.threads import cores
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
-"""Other workers wait while the first one validates; a dead one is noticed at once by its closed connection."""
+"""The other ranks wait while rank 0 validates; a dead rank is noticed at once by its closed connection."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """This process among the workers."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     world: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Only the leader writes, prints and validates."""
+        """Only rank 0 writes, prints and validates."""
         return self.rank == 0
 
     def all_reduce(self, tensor: Tensor) -> None:
-        """Replace `tensor` by its sum over the workers."""
+        """Sum `tensor` over all ranks, in place."""
         if self.world == 1:
             return
         try:
@@ -52,13 +54,13 @@ class Team:
             ) from error
 
     def barrier(self) -> None:
-        """Wait until every worker has come here."""
+        """Wait until every rank gets here."""
         self.all_reduce(torch.zeros(1))
 
 
 @contextmanager
 def torchrun_team() -> Iterator[Team | None]:
-    """The team that torchrun set up, if this process was started by it."""
+    """The team that torchrun set up, if torchrun started this process."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield None
         return
@@ -73,14 +75,14 @@ def torchrun_team() -> Iterator[Team | None]:
 
 
 def _leave() -> None:
-    """Close the connections. A process that ends with open ones may be aborted by threads that still listen."""
+    """Close the connections: a process that exits with open ones may be aborted by threads that still listen."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 @contextmanager
 def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]:
-    """Start `world - 1` more processes on the run and be their leader."""
+    """Start `world - 1` more processes on the run; this process is rank 0."""
     if world == 1:
         yield Team()
         return
@@ -92,7 +94,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
             _await(workers, store)
             yield _join(store, 0, world)
         finally:
-            # First: a worker that waits for a sum is freed by the closed connection.
+            # First: closing the connection releases a worker that waits in all_reduce.
             _leave()
             _stop(workers)
 
@@ -100,12 +102,12 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
 def _start_worker(run: Path, checkpoint: Path | None, rank: int, world: int, address: str) -> subprocess.Popen[bytes]:
     arguments = [str(run), str(rank), str(world), address, str(checkpoint or "")]
     command = child_command("qkv.training.worker", *arguments)
-    # A session of its own: Ctrl-C reaches the leader only, which tells the workers at the next update.
+    # A separate session: Ctrl-C reaches rank 0 only, which stops the workers at the next update.
     return subprocess.Popen(command, start_new_session=True)
 
 
 def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
-    """Wait until all have started. Joining has no end when one of them is dead, so it comes after this."""
+    """Wait until all have started. Joining would block forever if one of them were dead, so it comes after this."""
     while not store.check([f"started/{rank}" for rank in range(1, len(workers) + 1)]):
         if any(worker.poll() is not None for worker in workers):
             raise QkvError(
@@ -116,7 +118,7 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
 
 @contextmanager
 def join_as_worker(address: str, rank: int, world: int) -> Iterator[Team]:
-    """In a worker process: meet the others."""
+    """In a worker process: join the others."""
     store = FileStore(address, world)
     store.set(f"started/{rank}", "yes")
     try:
@@ -131,7 +133,7 @@ def _join(store: FileStore, rank: int, world: int) -> Team:
 
 
 def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
-    """Let them end by themselves, but not for long."""
+    """Give them a short time to exit by themselves."""
     deadline = time.monotonic() + 5
     for worker in workers:
         try:

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights: smoother than the last ones, and free at decoding time."""
+"""Exponential moving average (EMA) of the weights: smoother than the last weights, and free at decoding time."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class MovingAverage:
-    """a <- decay a + (1 - decay) w after every update; young averages forget faster: decay <= (1 + n) / (10 + n)."""
+    """a <- decay a + (1 - decay) w after every update; early averages forget faster: decay <= (1 + n) / (10 + n)."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -22,7 +22,7 @@ class MovingAverage:
 
     @contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the model has the averaged weights; afterwards its own again, to the bit."""
+        """Context in which the model has the averaged weights; its own are restored bit for bit afterwards."""
         own = [parameter.detach().clone() for parameter in model.parameters()]
         self._put(model, self.averages)
         try:

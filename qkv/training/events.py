@@ -1,7 +1,7 @@
 """The numbers of a run for TensorBoard.
 
-Only the message types and the checksum are tensorboardX's: its writer has a thread that dies on a full disk, after
-which the run would wait for it for ever.
+Only the message types and the checksum come from tensorboardX: its writer has a thread that dies on a full disk, after
+which the run would wait for it forever.
 """
 
 import os
@@ -18,10 +18,10 @@ from qkv.core.errors import QkvError
 
 
 class EventLog:
-    """Scalars in `events/`; on resume, what was written after the checkpoint is marked as void."""
+    """Writes scalars to `events/`; on resume, those written after the checkpoint are marked as void."""
 
     def __init__(self, folder: Path, start: int) -> None:
-        # TensorBoard sorts the files by the time in their names; the process tells apart two of the same second.
+        # TensorBoard sorts the files by the time in their names; the process id distinguishes two of the same second.
         self.path = folder / f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         try:
             folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The loop: batches, gradient, update. Every worker runs it; the leader also logs, validates and saves."""
+"""The training loop: batches, gradient, update. Every rank runs it; rank 0 also logs, validates and checkpoints."""
 
 import math
 import time
@@ -20,7 +20,7 @@ from qkv.training.update import FlatGradient, Sums, add_gradients, seed_for
 
 @dataclass
 class Loop:
-    """Everything that one worker needs. Only the leader has a recorder."""
+    """Everything that one rank needs. Only rank 0 has a recorder."""
 
     recipe: Recipe
     learner: Learner
@@ -31,7 +31,7 @@ class Loop:
     recorder: Recorder | None = None
     gradient: FlatGradient = field(init=False)
     started: float = field(init=False)
-    """When the run would have begun had it never been interrupted."""
+    """The start time, had the run never been interrupted."""
     began: float = field(init=False)
     """When the current update began."""
 
@@ -60,7 +60,7 @@ class Loop:
         return self.state.progress.of(self.recipe.training.stop_after)
 
     def _agree_to_stop(self) -> bool:
-        """The leader's clock and its wish to stop become everybody's."""
+        """Broadcast the clock of rank 0 and its request to stop."""
         stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
         minutes = (time.monotonic() - self.started) / 60
         agreed = torch.tensor([stop, minutes], dtype=torch.float64) * self.team.is_main
@@ -90,7 +90,7 @@ class Loop:
         self._book(record, finite, numbers)
 
     def _rate(self, update: int) -> float:
-        """The learning rate; where the warm-up ended is known only when it is reached, so the state holds it."""
+        """The learning rate. Where the warm-up ends is known only once it is reached, so the state stores it."""
         schedule, state = self.recipe.schedule, self.state
         if update <= schedule.warmup:
             state.warmed = replace(state.progress)

@@ -1,4 +1,4 @@
-"""What a run tells people while it goes on, besides what every long piece of work tells."""
+"""Progress of a training run."""
 
 import sys
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from qkv.core.progress import clock
 from qkv.training.run.state import TrainState
 
 WINDOW = 50
-"""About so many updates are in a moving mean."""
+"""The approximate number of updates in a moving mean."""
 
 
 class MovingMean:
-    """sum / weight over the last updates, the older ones counted less and less; the first one alone is its own mean."""
+    """sum / weight over recent updates, with exponentially decaying weights; the first update is its own mean."""
 
     def __init__(self) -> None:
         self._sum = self._weight = 0.0
@@ -31,24 +31,24 @@ class UpdateInfo:
 
     state: TrainState
     loss: float
-    """Mean of a target token over the last updates: a single one says little."""
+    """Mean per target token over recent updates."""
     tokens_per_second: float
     """Over the last updates."""
     learning_rate: float
     fraction: float
-    """How much of the run is done."""
+    """The completed fraction of the run."""
     seconds_left: float
 
 
 class TrainingReporter(progress.Reporter, Protocol):
-    """Anything that wants to know how a run goes."""
+    """Receives the progress of a run."""
 
     def update(self, info: UpdateInfo) -> None:
         """After each update."""
 
 
 def summary(info: UpdateInfo) -> str:
-    """The whole state in a line."""
+    """The state in one line."""
     done = info.state.progress
     scores = "  ".join(f"dev {name} {value:.4g}" for name, value in info.state.last_scores.items())
     return (
@@ -67,14 +67,14 @@ class PlainTrainingReporter(progress.PlainReporter):
 
 
 class LiveTrainingReporter(progress.LiveReporter):
-    """A bar with the state beside it, for terminals."""
+    """A progress bar with the state, for terminals."""
 
     def update(self, info: UpdateInfo) -> None:
         self.bar.update(self.task, description=summary(info), completed=info.fraction, total=1.0)
 
 
 class SilentTrainingReporter(progress.SilentReporter):
-    """For workers other than the first, and for programs that want no output."""
+    """Reports nothing: for ranks other than 0, and for programs that want no output."""
 
     def update(self, info: UpdateInfo) -> None:
         pass

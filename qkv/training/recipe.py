@@ -1,4 +1,4 @@
-"""A recipe: everything that decides a run, in one typed tree."""
+"""A recipe: everything that determines a run, in one typed tree."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -126,7 +126,7 @@ class Recipe(ExtensibleConfig):
     objective: ObjectiveConfig = ObjectiveConfig()
     """What is minimised."""
     optimizer: AnyOptimizer = AdamWConfig()
-    """How weights follow gradients."""
+    """The optimiser."""
     schedule: AnySchedule = InverseSqrtConfig()
     """The learning rate over the run."""
     training: TrainingConfig = TrainingConfig()

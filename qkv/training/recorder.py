@@ -1,4 +1,4 @@
-"""What the leader does besides training: log, validate, save, keep the best."""
+"""Rank 0 also logs, validates and checkpoints, and keeps the best model."""
 
 import math
 from contextlib import AbstractContextManager
@@ -38,7 +38,7 @@ class UpdateRecord:
     rate: float
     seconds: float
     done: float
-    """How much of the run is done."""
+    """The completed fraction of the run."""
 
 
 class _StopValidation(Exception):
@@ -47,7 +47,7 @@ class _StopValidation(Exception):
 
 @dataclass
 class Recorder:
-    """Writes everything that a run leaves behind."""
+    """Writes the outputs of a run: logs, checkpoints, the best model."""
 
     recipe: Recipe
     run: RunFolder
@@ -106,15 +106,15 @@ class Recorder:
             if validate:
                 self._validate(state)
         except _StopValidation:
-            # The signal comes first; the validation is due again when the run goes on.
+            # The signal takes precedence; the validation is due again when the run is resumed.
             return
         except Exception:
-            # What was learned since the last checkpoint must not go with a validation that fails.
+            # Save first: a validation that fails must not lose the progress since the last checkpoint.
             if progress.updates > state.saved.updates:
                 self.save(state)
             raise
         finished = last or self._out_of_patience(state)
-        # Written again although these weights are saved already: with the score, or with the word that this is the end.
+        # Written again although these weights are saved already: now with the score, or marked as finished.
         news = validate or finished != state.finished
         state.finished = finished
         due = progress.passed(config.training.save_every, state.saved) or finished
@@ -134,7 +134,7 @@ class Recorder:
             if self.stop:
                 raise _StopValidation
 
-        # The other workers wait for this one: it may use their cores.
+        # The other ranks are waiting, so this one may use their cores.
         config = self.recipe.validation
         with using_threads(self.recipe.training.threads or cores()):
             if state.best_score is not None and not config.can_compare(state.scored_by):
@@ -153,7 +153,7 @@ class Recorder:
         self._publish(state, result, improved)
 
     def _score_best_again(self, state: TrainState, tick: Tick) -> None:
-        """After a change of `validation`: a score of another kind says nothing about which model is better."""
+        """After a change of `validation`: scores of different kinds cannot be compared."""
         assert self.validator is not None
         metric = self.recipe.validation.best
         score = self.validator(load_model(self.run.best).model, tick).scores[metric]
@@ -168,7 +168,7 @@ class Recorder:
         state.without_improvement = 0
 
     def _averaged(self) -> AbstractContextManager[None]:
-        """Inside, the model has the weights that it is judged and saved by."""
+        """Context in which the model has the weights that are validated and saved."""
         ema = self.learner.ema
         return ema.in_place_of(self.learner.model) if ema else self.learner.optimizer.averaged()
 
@@ -201,7 +201,7 @@ class Recorder:
 
     def _out_of_patience(self, state: TrainState) -> bool:
         config = self.recipe.validation
-        # After a change of the score that decides, the validations before it do not count.
+        # After a change of the deciding score, earlier validations do not count.
         counted = state.scored_by is None or config.can_compare(state.scored_by)
         return config.patience is not None and counted and state.without_improvement >= config.patience
 
@@ -209,6 +209,6 @@ class Recorder:
         return bool(self.stop) or state.finished
 
     def close(self, state: TrainState) -> None:
-        """After the last update: what is not saved yet is saved now, so that a signal loses nothing."""
+        """After the last update: save what is not saved yet, so that a signal loses nothing."""
         if state.progress.updates > state.saved.updates:
             self.save(state)

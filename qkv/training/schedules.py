@@ -1,4 +1,4 @@
-"""Learning-rate schedules by `kind:`; the formulas stand in `functional/schedules.py`."""
+"""Learning-rate schedules by `kind:`; the formulas are in `functional/schedules.py`."""
 
 from typing import Annotated, Literal
 

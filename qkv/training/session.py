@@ -1,4 +1,4 @@
-"""One process's part in a run. The leader also logs, validates and saves; the other workers only train."""
+"""One process's part in a run. Rank 0 also logs, validates and checkpoints; the other ranks only train."""
 
 import signal
 from contextlib import closing
@@ -37,13 +37,13 @@ class Result:
 
     run: Path
     finished: bool
-    """False: a signal stopped it; `Trainer.resume` goes on."""
+    """False: a signal stopped it; `Trainer.resume` continues it."""
     exit_code: int
     updates: int
     scores: dict[str, float]
     """Of the last validation."""
     is_main: bool = True
-    """False in a process under torchrun that is not the first: it has nothing to tell."""
+    """False on ranks other than 0 under torchrun, which report nothing."""
 
 
 def lead(
@@ -55,10 +55,10 @@ def lead(
     reporter: TrainingReporter,
     stop: StopRequest,
 ) -> Result:
-    """Train, log, validate and save: the part of the leader."""
+    """Train, log, validate and checkpoint: what rank 0 does."""
     loop = make_loop(recipe, prepared, checkpoint, team)
     finished_before, updates_before = loop.state.finished, loop.state.progress.updates
-    # Decided anew by what the recipe says now.
+    # Decided again, by the present recipe.
     loop.state.finished = False
     _require_best(run, loop.state, reporter)
     saved_config = prepared.saved_config(recipe)
@@ -95,7 +95,7 @@ def lead(
 
 
 def _require_best(run: RunFolder, state: TrainState, reporter: TrainingReporter) -> None:
-    """If the best model is lost or damaged, say so, and let the next one that is validated take its place."""
+    """If the best model is lost or damaged, report it; the next validated model takes its place."""
     if state.best_score is None:
         return
     try:
@@ -107,7 +107,7 @@ def _require_best(run: RunFolder, state: TrainState, reporter: TrainingReporter)
 
 
 def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
-    """Only train, until the leader says stop: the part of every other worker."""
+    """Train until rank 0 stops: what every other rank does."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     recipe = load_config(Recipe, run.config)
@@ -117,7 +117,7 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
 
 
 def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, team: Team) -> Loop:
-    """The same in every worker: model, optimiser and position, fresh or from the checkpoint."""
+    """The same on every rank: model, optimiser and position, new or from the checkpoint."""
     set_threads(recipe.training.threads, team.world)
     if checkpoint is not None:
         require_fit(recipe.model, prepared.tokenizers, checkpoint / WEIGHTS)
@@ -138,6 +138,6 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     objective = build_objective(recipe.objective, recipe.model.decoder, len(tgt), tgt.special, frequencies)
     if recipe.model.draft is not None:
         objective = DraftHeadLoss(objective, recipe.model.draft.frozen, tgt.special)
-    # Nobody goes on, and nobody replaces the checkpoint, before all have read it.
+    # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
     return Loop(recipe, learner, state, stream, objective, team)

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM ask the loop to stop; the second one does not wait."""
+"""SIGINT and SIGTERM ask the loop to stop; a second signal stops it at once."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopRequest:
-    """Remembers which signal came."""
+    """Records which signal was received."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -29,9 +29,9 @@ class StopRequest:
 
 @contextmanager
 def catch_stop_signals() -> Iterator[StopRequest]:
-    """Inside, the two signals only set the request; afterwards they do what they did before.
+    """Context in which the two signals only set the request; the previous handlers are restored afterwards.
 
-    Python lets only the main thread do this; in another one nothing is caught.
+    Only the main thread can do this; in other threads nothing is caught.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Train a recipe, or go on with a run: the way in for programs and for the command line."""
+"""Trains a recipe or resumes a run: the entry point for programs and for the command line."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +24,7 @@ from qkv.training.setup.prepare import PreparedData, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
 
 LOOP = ("training.", "validation.")
-"""Keys that may change when a run goes on."""
+"""Keys that may change when a run is resumed."""
 
 
 class Trainer:
@@ -69,7 +69,7 @@ class Trainer:
         return trainer
 
     def train(self) -> Result:
-        """Train until the recipe says stop, or a signal does."""
+        """Train until the end of the recipe, or until a signal."""
         keep_freed_memory()
         run = RunFolder(self.recipe.run)
         with torchrun_team() as self.cluster:
@@ -86,7 +86,7 @@ class Trainer:
         if self.resuming:
             run.adopt()
         else:
-            # A new run begins by removing what an earlier start left in its folder.
+            # A new run first removes what an earlier start left in its folder.
             refuse_inside(run.path, [self.recipe.tokenizers, self.recipe.start_from])
         run.create()
         reporter = self.reporter or default_training_reporter()
@@ -119,7 +119,7 @@ class Trainer:
         require_training_memory(self.recipe, prepared)
         checkpoint = self._checkpoint(run, reporter)
         if self.resuming:
-            # Not before: an override that cannot be must not spoil the saved recipe.
+            # Not before: an invalid override must not damage the saved recipe.
             write_atomic(run.config, dump_config(self.recipe))
         workers = self.recipe.training.workers
         assert workers != "auto"
@@ -132,7 +132,7 @@ class Trainer:
             return lead(self.recipe, run, prepared, checkpoint, team, reporter, stop)
 
     def _follow_in(self, run: RunFolder, team: Team) -> Result:
-        """Under torchrun, a process other than the first: it reads what the first one has prepared."""
+        """Under torchrun, ranks other than 0 read what rank 0 prepared."""
         team.barrier()
         checkpoint = newest_good(run.checkpoints)[0] if list_checkpoints(run.checkpoints) else None
         return follow(run, checkpoint, team)
@@ -175,7 +175,7 @@ class Trainer:
 
 
 def _with_resolved_workers(recipe: Recipe, saved: Recipe | None = None) -> Recipe:
-    """`auto` becomes a number: that of the saved run, whose results depend on it, or of the cores."""
+    """Resolve `auto`: the number of the saved run, whose results depend on it, or the number of cores."""
     if recipe.training.workers != "auto":
         return recipe
     workers = saved.training.workers if saved else cores()
@@ -183,7 +183,7 @@ def _with_resolved_workers(recipe: Recipe, saved: Recipe | None = None) -> Recip
 
 
 def _begun(run: Path) -> Recipe | None:
-    """The recipe of the run in a folder that has come to a checkpoint; None if there is none."""
+    """The recipe of the run in a folder with a checkpoint; None if there is none."""
     folder = RunFolder(run)
     return _saved_recipe(run) if folder.config.is_file() and list_checkpoints(folder.checkpoints) else None
 

@@ -25,7 +25,7 @@ def seed_for(*parts: int | str) -> None:
 
 
 class FlatGradient:
-    """The gradients of all parameters in one piece of memory, so that summing, clipping and sending is one call."""
+    """The gradients of all parameters in one contiguous buffer, so that reducing and clipping are one call each."""
 
     def __init__(self, model: nn.Module) -> None:
         parameters = list(model.parameters())
@@ -54,14 +54,14 @@ class Sums:
     nll: float = 0.0
     weight: float = 0.0
     left_out: float = 0.0
-    """Pairs without a place on the model's canvas; a number like the others, since workers add them up together."""
+    """Pairs that do not fit on the model's canvas; a float like the others, since all are reduced together."""
 
 
 def add_gradients(model: Transformer, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
-    A batch that does not fit into memory is split once by rows. The update then begins again from zero, since half
-    a backward pass may have been added already.
+    A batch that does not fit into memory is split once by rows. The update then starts again from zero, since part of a
+    backward pass may have been added already.
     """
     parts = [(batch, len(batch) > 1) for batch in batches]
     while (too_large := _add_all(model, objective, parts, update, bf16, sums := Sums())) is not None:

@@ -1,4 +1,4 @@
-"""What a model is worth on the dev data: loss, perplexity, scores of its output, samples to read."""
+"""Validation on the dev data: loss, perplexity, metrics of the output, samples to read."""
 
 import math
 from collections.abc import Callable
@@ -25,13 +25,13 @@ Tick = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Validation:
-    """Scores by name, and a few outputs beside what was wanted."""
+    """Scores by name, and a few outputs with their references."""
 
     scores: dict[str, float]
     samples: list[tuple[str, str, list[str]]]
     """(source, output, right answers)"""
     cut: int = 0
-    """Outputs that did not end before they were as long as they may be."""
+    """Outputs that reached the length limit before END."""
 
     def samples_text(self) -> str:
         blocks = (
@@ -54,7 +54,7 @@ def higher_is_better(metric: str) -> bool:
 
 
 class Validator:
-    """Holds the dev data; called with a model again and again."""
+    """Holds the dev data; called with the model at each validation."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Validator:
     def _decode(self, model: Transformer, scores: dict[str, float], tick: Tick) -> Validation:
         """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded.
 
-        Outputs are compared with the targets as they stand in the data, as `qkv evaluate` does it.
+        Outputs are compared with the targets as they are in the data, as in `qkv evaluate`.
         """
         wanted = self.config.max_sources if self.config.metrics else self.config.samples
         chosen = _spread(len(self.sources), wanted)
@@ -119,6 +119,6 @@ class Validator:
 
 
 def _spread(size: int, wanted: int | None) -> list[int]:
-    """`wanted` of `size` numbers, evenly spread; all of them without a wish."""
+    """`wanted` of `size` indices, evenly spread; all of them if `wanted` is None."""
     count = size if wanted is None else min(size, wanted)
     return [index * size // count for index in range(count)]

@@ -1,4 +1,4 @@
-"""A worker process other than the leader: `python -m qkv.training.worker RUN RANK WORLD ADDRESS CHECKPOINT`."""
+"""A worker process other than rank 0: `python -m qkv.training.worker RUN RANK WORLD ADDRESS CHECKPOINT`."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from qkv.training.session import follow
 
 
 def main(run: str, rank: str, world: str, address: str, checkpoint: str) -> None:
-    """Join the team and compute this rank's share until the leader stops."""
+    """Join the team and compute this rank's share until rank 0 stops."""
     keep_freed_memory()
     with join_as_worker(address, int(rank), int(world)) as team:
         follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
@@ -21,7 +21,7 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except TeamBroken:
-        # The leader ended, or noticed the same: it tells the user.
+        # Rank 0 has ended or has noticed too, and reports it.
         sys.exit(1)
     except QkvError as error:
         print(f"qkv: worker {sys.argv[2]}: {error}", file=sys.stderr)

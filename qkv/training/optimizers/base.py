@@ -11,14 +11,14 @@ from qkv.config.base import Config, Kinds
 
 
 class Optimizer(Protocol):
-    """Moves the weights of a model by their gradients. Its state is named tensors, so checkpoints need no pickle."""
+    """Updates the weights of a model from their gradients. Its state is named tensors: checkpoints need no pickle."""
 
     def step(self, rate: float) -> None:
         """One update with this learning rate."""
         ...
 
     def averaged(self) -> AbstractContextManager[None]:
-        """Inside, the model has the weights by which it is validated and saved; afterwards its own again."""
+        """Context in which the model has the weights that are validated and saved; its own are restored afterwards."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
@@ -26,15 +26,15 @@ class Optimizer(Protocol):
         ...
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load what `tensors` returned."""
+        """Load the state that `tensors` returned."""
         ...
 
 
 class OptimizerConfig(Config):
-    """How weights follow gradients."""
+    """The optimiser."""
 
     averages: ClassVar[bool] = False
-    """Whether the model is validated and saved by an average of its weights that the optimiser holds."""
+    """Whether an average of the weights that the optimiser keeps is what is validated and saved."""
 
     kind: str
     weight_decay: float = Field(default=0.0, ge=0)
@@ -52,7 +52,7 @@ AnyOptimizer = Annotated[OptimizerConfig, optimizers]
 
 
 def gradient(name: str, parameter: nn.Parameter) -> Tensor:
-    """The parameter's gradient; raises where a part of the model took no part in the loss."""
+    """The parameter's gradient; raises if the parameter did not contribute to the loss."""
     if parameter.grad is None:
         raise ValueError(f"{name} has no gradient")
     return parameter.grad

@@ -1,4 +1,4 @@
-"""Muon: momentum made orthogonal, for the matrices inside the layers; AdamW for everything else."""
+"""Muon: orthogonalised momentum for the matrices inside the layers; AdamW for everything else."""
 
 import math
 from collections.abc import Iterable, Mapping

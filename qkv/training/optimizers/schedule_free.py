@@ -15,7 +15,7 @@ from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers
 class ScheduleFreeConfig(OptimizerConfig):
     """Schedule-Free AdamW (Defazio et al. 2024). Use it with `schedule: {kind: constant, warmup: ...}`.
 
-    The model is good at every moment of the run, so that it need not be known beforehand how long it will be.
+    The model can be used at any point of the run, so its length need not be known in advance.
     """
 
     averages: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class ScheduleFreeAdamW:
             matrices = [i for i, weight in enumerate(weights) if weight.dim() > 1]
             decayed = [directions[i] for i in matrices]
             torch._foreach_add_(decayed, [weights[i] for i in matrices], alpha=self.weight_decay)
-        # y from the old z and x without ever holding x: lerp brings the share of the old z, the rest is the step.
+        # y from the old z and x without storing x: lerp adds the share of the old z, the rest is the step.
         torch._foreach_lerp_(weights, self.moving, share)
         torch._foreach_add_(weights, list(directions), alpha=rate * (beta1 * (1 - share) - 1))
         torch._foreach_add_(self.moving, list(directions), alpha=-rate)

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that the next update depends on, whole or not there."""
+"""Checkpoints: everything that the next update depends on, complete or absent."""
 
 import json
 import shutil
@@ -54,7 +54,7 @@ def save_checkpoint(parent: Path, learner: Learner, state: TrainState) -> Path:
 
 
 def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
-    """Put the weights, the optimiser's memory and the average back; returns where the run stood."""
+    """Restore the weights, the optimiser state and the average; returns the state of the run."""
     load_weights(learner.model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
     tensors = read_tensors(folder / OPTIMIZER)
     wanted = learner.optimizer.tensors() | (learner.ema.tensors() if learner.ema else {})
@@ -68,7 +68,7 @@ def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
 
 
 def read_state(folder: Path) -> TrainState:
-    """Where the run stood when the checkpoint in `folder` was written; raises CorruptFolder."""
+    """The state of the run when the checkpoint in `folder` was written; raises CorruptFolder."""
     path = folder / STATE
     state = read_record(path, TrainState, "the state of a run")
     if checkpoint_name(state.progress.updates) != folder.name:
@@ -77,7 +77,7 @@ def read_state(folder: Path) -> TrainState:
 
 
 def require_average(folder: Path) -> None:
-    """A checkpoint without a moving average cannot go on with one."""
+    """A checkpoint without a moving average cannot be resumed with one."""
     if not any(name.startswith("ema/") for name in tensor_names(folder / OPTIMIZER)):
         raise UsageError(f"{folder}: was trained without training.ema; it cannot be switched on when resuming")
 
@@ -88,7 +88,7 @@ def list_checkpoints(parent: Path) -> list[Path]:
 
 
 def newest_good(parent: Path) -> tuple[Path, list[str]]:
-    """The newest undamaged checkpoint, and a sentence for each damaged one that was passed over.
+    """The newest undamaged checkpoint, and a sentence for each damaged one that was skipped.
 
     Those are renamed to damaged-step-N: as the newest they would be kept in place of good ones.
     """

@@ -47,7 +47,7 @@ class RunFolder:
         self.samples = path / "samples"
 
     def create(self) -> None:
-        """Make the folder, or take an empty one; raises UsageError where anything but a run is."""
+        """Create the folder, or use an empty one; raises UsageError if it holds anything but a run."""
         claim_folder(self.path, self.WHAT, self.NAMES, "choose a new or empty folder with run=...")
         try:
             for folder in (self.path / "data", self.checkpoints, self.samples):
@@ -58,19 +58,19 @@ class RunFolder:
             ) from error
 
     def adopt(self) -> None:
-        """Mark the folder of a run that was begun before there were markers."""
+        """Mark the folder of a run that is older than markers."""
         if not read_marker(self.path) and self.config.is_file() and (self.path / LOCK).is_file():
             mark_folder(self.path, self.WHAT, self.NAMES)
 
     def clean(self) -> None:
-        """Remove what a killed process left half written."""
+        """Remove incomplete files left by a killed process."""
         remove_leftovers(self.path, "config.yaml", "qkv.json", "tokenizer", "best")
         remove_leftovers(self.path / "data", "train", "dev")
         remove_leftovers(self.checkpoints, "step-*")
         remove_leftovers(self.samples, "update-*")
 
     def clear(self) -> None:
-        """Forget an earlier start that never came to a checkpoint; prepared data is checked when it is used."""
+        """Remove the traces of an earlier start without a checkpoint; prepared data is checked when it is used."""
         if self.tokenizer.exists():
             shutil.rmtree(self.tokenizer)
         for path in (*self.events.glob("events.out.tfevents.*"), *self.samples.glob("update-*.txt")):
@@ -98,7 +98,7 @@ class RunFolder:
             self.best.rename(aside)
 
     def is_used(self) -> bool:
-        """Whether there is something here that a new run would destroy."""
+        """Whether a new run would destroy something here."""
         return self.best.exists() or any(self.checkpoints.glob("step-*"))
 
     @contextmanager
@@ -114,7 +114,7 @@ class RunFolder:
 
 
 class MetricsLog:
-    """metrics.jsonl: one JSON object a line, appended; cut back on resume so that each update stands there once."""
+    """metrics.jsonl: one JSON object a line, appended; truncated on resume so that each update appears once."""
 
     def __init__(self, path: Path, keep_bytes: int, crc32: int | None = None) -> None:
         self.path = path
@@ -157,7 +157,7 @@ class MetricsLog:
 
 
 def _not_a_link(path: Path) -> Path:
-    """These files are cut and written in place: a link would let that happen to a file outside the run."""
+    """These files are truncated and written in place, which through a link would change a file outside the run."""
     if path.is_symlink():
         raise UsageError(f"{path}: is a symbolic link, but a run changes only files of its own; remove the link")
     return path

@@ -1,4 +1,4 @@
-"""The lock of a run folder: only one process trains in it. The lock goes with the process, however it ends."""
+"""The lock of a run folder: only one process trains in it. It is released when the process ends for any reason."""
 
 import fcntl
 import os
@@ -14,16 +14,16 @@ LOCK = "run.lock"
 
 
 def require_free(run: Path) -> None:
-    """Refuse a folder in which another process trains. This needs none of the libraries that training imports."""
+    """Reject a folder in which another process trains. Imports none of the libraries that training needs."""
     with kept_free(run):
         pass
 
 
 @contextmanager
 def kept_free(run: Path) -> Iterator[None]:
-    """Inside, no other process begins to train in the folder; raises UsageError if one does already."""
+    """Context in which no other process can train in the folder; raises UsageError if one already does."""
     with ExitStack() as stack:
-        # Without a lock there is no run. Whether it may be written to is found out by what writes to it.
+        # Without a lock file there is no run. Whether it is writable shows when it is written.
         with suppress(OSError):
             lock = stack.enter_context((run / LOCK).open("r+"))
             stack.enter_context(held(lock, run))

@@ -13,7 +13,7 @@ from qkv.training.run.lock import kept_free
 
 
 def recommend(folder: Path, search: Mapping[str, Any], checksum: str) -> None:
-    """Store the settings with the model in `folder`, which is whole at every moment.
+    """Store the settings with the model in `folder`, which is complete at all times.
 
     `checksum` is that of the model they were chosen for; a newer model in its place is left alone.
     """

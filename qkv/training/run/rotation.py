@@ -16,7 +16,7 @@ from qkv.training.validation import higher_is_better
 def rotate(parent: Path, training: TrainingConfig, validation: ValidationConfig, best_update: int | None) -> None:
     """Remove checkpoints that are neither among the newest nor among the best.
 
-    That of `best_update`, from which best/ was saved, comes first, whatever its score was called then.
+    The checkpoint of `best_update`, from which best/ was saved, ranks first whatever metric chose it.
     """
     folders = list_checkpoints(parent)
     best = [folder for folder in folders if best_update is not None and folder.name == checkpoint_name(best_update)]
@@ -37,7 +37,7 @@ def best_checkpoints(folders: list[Path], validation: ValidationConfig) -> list[
         try:
             score = _score(read_state(folder), validation)
         except CorruptFolder:
-            # A damaged one is not among the best; resuming is where this is said.
+            # A damaged checkpoint is not among the best; resuming reports it.
             continue
         if score is not None and not math.isnan(score):
             scores[folder] = score
@@ -46,7 +46,7 @@ def best_checkpoints(folders: list[Path], validation: ValidationConfig) -> list[
 
 
 def _score(state: TrainState, validation: ValidationConfig) -> float | None:
-    """What `validation` would give; None if just these weights were not validated, or in another way.
+    """The score that `validation` would give; None if these weights were not validated, or differently.
 
     Every score that was measured is in the state, not only the one that decided then.
     """

@@ -1,4 +1,4 @@
-"""Where a run stands: numbers only, so that a checkpoint can hold them as JSON."""
+"""The state of a run: numbers only, so that a checkpoint can store them as JSON."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -31,14 +31,14 @@ class RunProgress:
 
     def passed(self, period: Period, since: "RunProgress") -> bool:
         """Whether a multiple of the period lies between `since` and now."""
-        # Three tenths of an epoch are a hair less than three times 0.1 epochs.
+        # 0.3 epochs are slightly less than three times 0.1 epochs in floating point.
         return math.floor(self.of(period) + 1e-9) > math.floor(since.of(period) + 1e-9)
 
 
 @with_config(STRICT)
 @dataclass
 class TrainState:
-    """Everything but the tensors that the next update depends on, and what the run remembers of the past."""
+    """Everything but the tensors that the next update depends on, and the history of the run."""
 
     progress: RunProgress = field(default_factory=RunProgress)
     epoch: Count = 0

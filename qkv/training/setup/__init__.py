@@ -1,1 +1,1 @@
-"""From a recipe to data, tokenizers and first weights; what can be said about a run before it starts."""
+"""Prepares data, tokenizers and initial weights from a recipe, and gives advice before a run starts."""

@@ -1,4 +1,4 @@
-"""What a recipe and its data will probably do to a run, said before the run: each advice is a sentence with its key."""
+"""Advice before a run: what the recipe and its data will probably do, each as a sentence with the key to change."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from qkv.training.setup.reach import out_of_reach
 from qkv.training.setup.sizes import fitting_sizes
 
 FEW_DEV_PAIRS = 50
-"""Below this, one pair is worth 2 % or more: chance chooses the best model."""
+"""With fewer, one pair is worth 2 % or more, and the best model is chosen by chance."""
 SHARED = 0.05
 """The share of dev pairs that may be in train by accident."""
 PARAMETERS_A_TOKEN = 30
-"""More parameters for each training token than this, and a model learns its data by heart, or nothing in the time."""
+"""With more parameters per training token than this, a model memorises its data, or learns nothing in the time."""
 FEW_UPDATES = 300
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A recipe beside what was prepared for it."""
+    """A recipe and what was prepared for it."""
 
     recipe: Recipe
     prepared: PreparedData
     dev_in_train: Overlap | None
-    """How much of dev is in train, where that was looked at."""
+    """How much of dev is in train, if that was checked."""
 
     @cached_property
     def tokens(self) -> int:
@@ -41,7 +41,7 @@ class Situation:
 
     @cached_property
     def updates(self) -> float | None:
-        """About how many updates the run makes; None if it goes by the clock."""
+        """The approximate number of updates of the run; None if its length is a time."""
         stop, train = self.recipe.training.stop_after, self.prepared.train
         each = _batches(train, self.recipe.batch.tokens, self.recipe.batch.pairs) / self.recipe.training.accumulate
         if stop.unit == "updates":
@@ -56,7 +56,7 @@ class Situation:
 
 
 def _batches(train: PairStore, tokens: int, pairs: int | None) -> float:
-    """About how many batches an epoch has: as if nothing were padded."""
+    """The approximate number of batches per epoch, ignoring padding."""
     longer = np.maximum(train.src_len, train.tgt_len)
     weights = [(corpus.weight, corpus.start, corpus.stop) for corpus in train.ranges]
     by_tokens = sum(weight * float(longer[start:stop].sum()) for weight, start, stop in weights) / tokens
@@ -65,7 +65,7 @@ def _batches(train: PairStore, tokens: int, pairs: int | None) -> float:
 
 
 def advise(recipe: Recipe, prepared: PreparedData, dev_in_train: Overlap | None) -> list[str]:
-    """What to change before training, the most important first; none if all seems well."""
+    """What to change before training, most important first; empty if nothing seems wrong."""
     situation = Situation(recipe, prepared, dev_in_train)
     return [sentence for check in CHECKS for sentence in check(situation)]
 

@@ -1,4 +1,4 @@
-"""The data of a recipe as training would prepare it, looked at and thrown away."""
+"""Inspects the data of a recipe as training would prepare it, without keeping the result."""
 
 import tempfile
 from dataclasses import replace

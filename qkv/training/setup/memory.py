@@ -1,4 +1,4 @@
-"""Whether a model can be trained in the memory that is free: known before anything of it is allocated."""
+"""Checks, before anything is allocated, whether a model can be trained in the free memory."""
 
 from qkv.core.errors import QkvError
 from qkv.kernels.memory import available_memory
@@ -8,12 +8,12 @@ from qkv.training.setup.prepare import PreparedData
 
 GIB = 1 << 30
 NUMBERS = 4
-"""For each parameter: itself, its gradient, and two moments of the optimiser (Muon has one for most)."""
+"""Copies of each parameter: the weight, its gradient, and two optimiser moments (Muon has one for most)."""
 BYTES = 4
 
 
 def require_training_memory(recipe: Recipe, prepared: PreparedData) -> None:
-    """Refuse a model whose parameters, gradients and optimiser state alone do not fit; batches come on top."""
+    """Reject a model whose parameters, gradients and optimiser state alone do not fit; activations come on top."""
     parameters, workers = count_parameters(recipe.model, prepared.tokenizers), recipe.training.workers
     assert workers != "auto"
     numbers = NUMBERS + (recipe.training.ema is not None)

@@ -16,7 +16,7 @@ SPLITS = ("test", "dev")
 
 
 def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, EvaluationSet]:
-    """What the recipe of a run has for `splits`, in this order; at least one of them.
+    """The data that the recipe of a run has for `splits`, in this order; at least one of them.
 
     `model` is the folder of the run or of its best model.
     """

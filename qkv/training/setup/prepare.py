@@ -1,4 +1,4 @@
-"""From a recipe's files to tokenizers and prepared pairs in the run folder; what is there is used again."""
+"""Makes tokenizers and prepared pairs in the run folder from a recipe's files; existing ones are reused."""
 
 import hashlib
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from qkv.training.run.folder import RunFolder
 from qkv.training.setup.start import tokenizers_of
 
 CountingFactory = Callable[[str], Callable[[int, int | None], None]]
-"""Given what is being done, a function to call with (done, total or None)."""
+"""From a description of the work to a function that is called with (done, total or None)."""
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """What the loop reads."""
+    """The prepared data of a run."""
 
     tokenizers: TokenizerPair
     train: PairStore
@@ -33,7 +33,7 @@ class PreparedData:
 
     @property
     def identity(self) -> str:
-        """What a resumed run must find again: the training pairs and the ids of their tokens."""
+        """The fingerprint that a resumed run checks: the training pairs and their token ids."""
         tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
         return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
 
@@ -63,7 +63,7 @@ def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> Prepar
 
 
 def open_prepared(recipe: Recipe, run: RunFolder) -> PreparedData:
-    """What `prepare` made before, without looking at the original files; raises CorruptFolder if it is gone."""
+    """Open what `prepare` made before, without reading the original files; raises CorruptFolder if it is missing."""
     verify_folder(run.tokenizer)
     tokenizers = recipe.text.load(run.tokenizer)
     train = PairStore.open(run.train_data)

@@ -1,4 +1,4 @@
-"""Which targets of the dev or test data an output cannot reach, because a limit cuts it before."""
+"""Finds targets of the dev or test data that are longer than an output may be."""
 
 from collections.abc import Iterator
 

@@ -1,10 +1,10 @@
-"""How large a model some amount of data can fill, and how long it learns."""
+"""Model size and length of training by the amount of data."""
 
 from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """A model, and from how many training tokens of both sides on it fits."""
+    """A model size, and the number of training tokens of both sides from which on it fits."""
 
     from_tokens: int
     d_model: int
@@ -28,5 +28,5 @@ SIZES = (
 
 
 def fitting_sizes(tokens: int) -> Sizes:
-    """The sizes for so many training tokens of both sides."""
+    """The size for this number of training tokens of both sides."""
     return max((sizes for sizes in SIZES if sizes.from_tokens <= tokens), key=lambda sizes: sizes.from_tokens)

@@ -1,4 +1,4 @@
-"""A run that begins with the weights of a model that is there already."""
+"""Starts a run from the weights of an existing model."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from qkv.models.transformer.model import Transformer
 from qkv.text import TokenizerPair, fingerprint
 
 NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
-"""Parts that the model need not have had: they begin with fresh weights then."""
+"""Parts that the existing model may lack: they are initialised then."""
 TABLE = "tokens.weight"
 
 
