@@ -20,7 +20,7 @@ from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
 from qkv.data.store import PairLimits, PairStore
-from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, save_model
 from qkv.models.saved.header import require_model_memory
 from qkv.models.saved.weights import load_weights, read_weights
 from qkv.models.transformer.model import Transformer
@@ -100,7 +100,7 @@ def _saved() -> SavedModel:
     text = TextConfig.model_validate({"shared": {"kind": "char"}})
     pair = text.train(lambda: [src for src, _ in PAIRS], lambda: [tgt for _, tgt in PAIRS])
     config = SavedConfig.model_validate({"model": SIZES, "text": text})
-    return SavedModel(new_model(config.model, pair), pair, config)
+    return SavedModel(config.model.build(pair), pair, config)
 
 
 def _model(folder: Path) -> list[Target]:

@@ -40,7 +40,7 @@ def update(model: Transformer, rows: int, length: int) -> None:
     """Forward, backward and a step on random tokens."""
     optimizer = torch.optim.Adam(model.parameters())
     src, tgt = torch.randint(5, VOCAB, (rows, length)), torch.randint(5, VOCAB, (rows, 2))
-    decoded = model(src, torch.ones_like(src, dtype=torch.bool), tgt)
+    decoded = model.states(src, torch.ones_like(src, dtype=torch.bool), tgt)
     model.head.log_probs(decoded).mean().backward()
     optimizer.step()
 

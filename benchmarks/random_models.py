@@ -15,14 +15,14 @@ def random_model(config: "TransformerConfig") -> "SavedModel":
     # Here: a program that only wants texts shall not have PyTorch in its process.
     import torch
 
-    from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
+    from qkv.models.saved.folder import SavedConfig, SavedModel
     from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
 
     kind = WhitespaceConfig()
     tokenizer = kind.train([" ".join(f"w{i}" for i in range(VOCABULARY - 5))])
     pair = TokenizerPair(tokenizer, tokenizer)
     torch.manual_seed(0)
-    model = new_model(config, pair).eval()
+    model = config.build(pair).eval()
     with torch.no_grad():
         model.head.weight[SPECIAL.eos].zero_()
     return SavedModel(model, pair, SavedConfig(model=config, text=TextConfig(shared=kind)))

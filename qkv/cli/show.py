@@ -1,9 +1,12 @@
 """qkv show"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from qkv.models.transformer.model import Transformer
 
 app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
 
@@ -29,6 +32,13 @@ def _refuse_bad_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise UsageError("the text is not valid UTF-8; convert it, for example by iconv") from None
+
+
+def _transformer(folder: Path) -> "Transformer":
+    from qkv.engines.model_set import ModelSet
+    from qkv.models.transformer.model import require_transformer
+
+    return require_transformer(ModelSet([folder]).loaded[0].model, "this picture")
 
 
 @app.command("beam")
@@ -67,10 +77,9 @@ def positions(
     out: Out = None,
 ) -> None:
     """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
-    from qkv.engines.model_set import ModelSet
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
-    panels = every_scheme(length) if model is None else schemes_of(ModelSet([model]).loaded[0].model, length)
+    panels = every_scheme(length) if model is None else schemes_of(_transformer(model), length)
     out = _write(out, "positions", draw_positions(panels, "What positions alone do to the scores of equal tokens"))
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
@@ -99,10 +108,16 @@ def wiring(
 ) -> None:
     """Draw which states of the encoder the decoder's layers attend to: of every wiring, or of a model."""
     from qkv.engines.model_set import ModelSet
+    from qkv.models.transformer.config import require_transformer_config
+    from qkv.models.transformer.model import require_transformer
     from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
 
     saved = None if model is None else ModelSet([model]).loaded[0]
-    panels = {saved.config.model.wiring.kind: wiring_of(saved.model)} if saved else every_wiring()
+    if saved is None:
+        panels = every_wiring()
+    else:
+        wiring = require_transformer_config(saved.config.model, "this picture").wiring
+        panels = {wiring.kind: wiring_of(require_transformer(saved.model, "this picture"))}
     out = _write(
         out, "wiring", draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right")
     )
@@ -116,10 +131,9 @@ def mask(
     out: Out = None,
 ) -> None:
     """Draw who may attend to whom, not how much: of every kind of attention, or of the layers of a model."""
-    from qkv.engines.model_set import ModelSet
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
 
-    panels = every_pattern(length) if model is None else patterns_of(ModelSet([model]).loaded[0].model, length)
+    panels = every_pattern(length) if model is None else patterns_of(_transformer(model), length)
     out = _write(out, "mask", draw_patterns(panels, "Attention masks: who may attend to whom"))
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
 

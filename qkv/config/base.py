@@ -253,8 +253,10 @@ class Kinds(Generic[C]):
         (True, 'FullConfig')
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, default: str | None = None) -> None:
         self.name = name
+        self.default = default
+        """The kind of a group that names none."""
         self._configs: dict[str, type[C]] = {}
         self._used = False
 
@@ -283,18 +285,21 @@ class Kinds(Generic[C]):
         self._used = True
         choices = {kind: handler.generate_schema(config) for kind, config in self._configs.items()}
         union = core_schema.tagged_union_schema(choices, discriminator="kind")
-        return core_schema.no_info_before_validator_function(_kind_from_word, union)
+        return core_schema.no_info_before_validator_function(self._with_kind, union)
+
+    def _with_kind(self, value: Any) -> Any:
+        """`positions: learned` is short for `positions: {kind: learned}`."""
+        if isinstance(value, str):
+            return {"kind": value}
+        if self.default is not None and isinstance(value, dict) and "kind" not in value:
+            return {"kind": self.default, **value}
+        return value
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The union, or a bare word for a kind that needs nothing more."""
         words = [kind for kind in self._configs if not any(f.is_required() for f in self[kind].model_fields.values())]
         union = handler(core)
         return {"anyOf": [union, {"enum": words}]} if words else union
-
-
-def _kind_from_word(value: Any) -> Any:
-    """`positions: learned` is short for `positions: {kind: learned}`."""
-    return {"kind": value} if isinstance(value, str) else value
 
 
 def _rebuild() -> None:

@@ -118,7 +118,7 @@ class CTranslate2Engine:
         if manifest.get("what") != WHAT:
             raise CorruptFolder(f"{folder}: was not exported for CTranslate2; write one with qkv export")
         config = load_config(SavedConfig, folder / CONFIG)
-        limit = config.model.positions.limit
+        limit = config.model.limits.src
         self.src_limit: int | None = limit or ROWS
         self.tgt_limit = limit or ROWS
         self.parallel = threads or cores()

@@ -48,7 +48,7 @@ class CTranslate2(FastEngine):
         from qkv.export.ctranslate2 import ROWS, ctranslate2_obstacles
 
         reasons = ctranslate2_obstacles(config)
-        if config.model.positions.limit is None:
+        if config.model.limits.src is None:
             reasons += _too_long(longest, ROWS, request, ROWS)
         return reasons
 
@@ -88,7 +88,7 @@ class OnnxRuntime(FastEngine):
         from qkv.export.onnx import ROWS, longest_source, onnx_obstacles
 
         reasons = onnx_obstacles(config)
-        if config.model.positions.limit is None:
+        if config.model.limits.src is None:
             reasons += _too_long(longest, longest_source(config), request, ROWS)
         return reasons
 

@@ -8,8 +8,8 @@ from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.engines.base import DecodeRequest
 from qkv.inference.whole import fused
+from qkv.models.base import Model
 from qkv.models.parallel.base import ParallelModel
-from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig, SearchTask
 from qkv.search.forced import grouped
 from qkv.search.greedy import GreedyConfig
@@ -33,15 +33,15 @@ class TorchEngine:
     batch_tokens = 4096
 
     def __init__(
-        self, models: Sequence[Transformer], drafting: Drafting | None = None, rescorer: Rescorer | None = None
+        self, models: Sequence[Model], drafting: Drafting | None = None, rescorer: Rescorer | None = None
     ) -> None:
         self.models = models
         self.drafting = drafting
         self.rescorer = rescorer
-        self.src_limit = _smallest([model.src_limit for model in models])
-        self.tgt_limit = _smallest([model.tgt_embedder.positions.max_length for model in models])
+        self.src_limit = _smallest([model.limits.src for model in models])
+        self.tgt_limit = _smallest([model.limits.tgt for model in models])
         if rescorer is not None:
-            self.src_limit = _smallest([self.src_limit, rescorer.model.src_limit])
+            self.src_limit = _smallest([self.src_limit, rescorer.model.limits.src])
             self.tgt_limit = _smallest([self.tgt_limit, rescorer.tgt_limit])
         self._steps: dict[bool, StepFunction] = {}
         self._filler: ParallelModel | None = None
@@ -108,7 +108,7 @@ def _smallest(limits: Sequence[int | None]) -> int | None:
 
 
 @contextmanager
-def evaluating(models: Sequence[Transformer]) -> Iterator[None]:
+def evaluating(models: Sequence[Model]) -> Iterator[None]:
     """Inside, nothing is dropped; afterwards each model is in the mode that it was in."""
     # Going through all modules of a model that evaluates already would take as long as a short sentence.
     training = [model for model in models if model.training]

@@ -20,8 +20,10 @@ from qkv.layers.positions import Positions
 from qkv.layers.positions.learned import Learned, LearnedConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
-from qkv.models.transformer.model import Embedder
+from qkv.models.transformer.config import TransformerConfig, require_transformer_config
+from qkv.models.transformer.model import Embedder, require_transformer
 from qkv.models.transformer.stack import Stack
 from qkv.text import SPECIAL, Tokenizer
 from qkv.text.special import NAMES
@@ -47,7 +49,7 @@ def ctranslate2_obstacles(config: SavedConfig) -> list[str]:
 
 
 def _instead(config: SavedConfig) -> str:
-    if type(config.model.positions) in ALLOWED["positions"]:
+    if not isinstance(config.model, TransformerConfig) or type(config.model.positions) in ALLOWED["positions"]:
         return "use it with --engine torch"
     return "use it with --engine torch, or train one with model.positions.kind=sinusoidal"
 
@@ -93,7 +95,8 @@ def _filled_spec(saved: SavedModel) -> "TransformerSpec":
         from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
     except ImportError as error:
         raise UsageError("exporting to CTranslate2 needs it; install it with: pip install 'qkv[fast]'") from error
-    config, model = saved.config.model, saved.model
+    model = require_transformer(saved.model, "CTranslate2")
+    config = require_transformer_config(saved.config.model, "CTranslate2")
     settings = {
         "pre_norm": isinstance(config.residual, PreNormConfig),
         "activation": _activation(config.feed_forward),
@@ -109,7 +112,7 @@ def _filled_spec(saved: SavedModel) -> "TransformerSpec":
     _fill_embedding(decoder, decoder.embeddings, model.tgt_embedder)
     _fill_stack(encoder, model.encoder)
     _fill_stack(decoder, model.decoder)
-    _fill_head(decoder.projection, model.head.weight)
+    _fill_head(decoder.projection, output_matrix(model.head))
     spec.register_source_vocabulary(vocabulary(saved.tokenizers.src))
     spec.register_target_vocabulary(vocabulary(saved.tokenizers.tgt))
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (

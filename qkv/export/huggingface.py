@@ -23,8 +23,11 @@ from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import GeluConfig, ReluConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.saved.weights import write_tensors
+from qkv.models.transformer.config import require_transformer_config
+from qkv.models.transformer.model import require_transformer
 from qkv.models.transformer.stack import Stack
 from qkv.text import SPECIAL
 
@@ -74,7 +77,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 def hf_config(saved: SavedModel) -> dict[str, Any]:
     """config.json; every field is said, because the defaults are those of other models."""
-    config = saved.config.model
+    config = require_transformer_config(saved.config.model, "Hugging Face")
     pre_norm = isinstance(config.residual, PreNormConfig)
     size = max(len(saved.tokenizers.src), len(saved.tokenizers.tgt))
     one_matrix = _one_matrix(saved)
@@ -100,7 +103,7 @@ def hf_config(saved: SavedModel) -> dict[str, Any]:
 
 
 def _general_config(saved: SavedModel, size: int, one_matrix: bool) -> dict[str, Any]:
-    config = saved.config.model
+    config = require_transformer_config(saved.config.model, "Hugging Face")
     return {
         "vocab_size": size,
         "d_model": config.d_model,
@@ -135,26 +138,27 @@ def _generation_config() -> dict[str, Any]:
 
 
 def _one_matrix(saved: SavedModel) -> bool:
-    model = saved.model
-    return model.src_embedder.tokens.weight is model.tgt_embedder.tokens.weight is model.head.weight
+    model = require_transformer(saved.model, "Hugging Face")
+    return model.src_embedder.tokens.weight is model.tgt_embedder.tokens.weight is output_matrix(model.head)
 
 
 def hf_weights(saved: SavedModel) -> Tensors:
     """Every tensor under its name there."""
-    model = saved.model
-    order = torch.cat([torch.arange(0, saved.config.model.d_model, 2), torch.arange(1, saved.config.model.d_model, 2)])
+    model = require_transformer(saved.model, "Hugging Face")
+    config, matrix = require_transformer_config(saved.config.model, "Hugging Face"), output_matrix(model.head)
+    order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     size = max(len(saved.tokenizers.src), len(saved.tokenizers.tgt))
-    weights = {"final_logits_bias": output_bias(len(model.head.weight), size)[None]}
+    weights = {"final_logits_bias": output_bias(len(matrix), size)[None]}
     if _one_matrix(saved):
-        weights["model.shared.weight"] = _rows(model.head.weight, size, order)
+        weights["model.shared.weight"] = _rows(matrix, size, order)
     else:
         weights["model.encoder.embed_tokens.weight"] = _rows(model.src_embedder.tokens.weight, size, order)
         weights["model.decoder.embed_tokens.weight"] = _rows(model.tgt_embedder.tokens.weight, size, order)
-        weights["lm_head.weight"] = _rows(model.head.weight, size, order)
-    if isinstance(saved.config.model.residual, PreNormConfig):
+        weights["lm_head.weight"] = _rows(matrix, size, order)
+    if isinstance(config.residual, PreNormConfig):
         # Pegasus asks for these in any case, though it would compute the waves itself and may not use the matrix.
         weights.setdefault("model.shared.weight", _rows(model.src_embedder.tokens.weight, size, order))
-        waves = sinusoidal(torch.arange(MAX_POSITIONS), saved.config.model.d_model)[:, order]
+        waves = sinusoidal(torch.arange(MAX_POSITIONS), config.d_model)[:, order]
         weights |= {f"model.{side}.embed_positions.weight": waves for side in ("encoder", "decoder")}
     weights |= _stack("model.encoder", model.encoder, order) | _stack("model.decoder", model.decoder, order)
     # A copy of each: layers that share their weights are stored once for every depth.

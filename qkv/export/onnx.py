@@ -24,6 +24,7 @@ from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
+from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Embedder
 from qkv.text.special import SPECIAL
 
@@ -45,6 +46,8 @@ ALLOWED: AllowedConfigs = {
 def onnx_obstacles(config: SavedConfig) -> list[str]:
     """Every reason why a model cannot be written as one graph; none: it can."""
     reasons = unknown_parts(config.model, ALLOWED, "ONNX", (*SHARING, "decoder"))
+    if not isinstance(config.model, TransformerConfig):
+        return reasons
     if config.model.decoder.autoregressive:
         reasons.insert(0, "an autoregressive model is a loop, not one graph; export it to ctranslate2")
     elif config.model.decoder.kind not in onnx_canvases:
@@ -75,6 +78,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     """
     model, config = saved.model, saved.config.model
     assert isinstance(model, ParallelModel)
+    assert isinstance(config, TransformerConfig)
     graph = Graph(int8)
     layers = OnnxLayers(graph, config.feed_forward)
     src_real = graph.cast("src_lengths", "INT32")
@@ -113,7 +117,7 @@ def longest_source(config: SavedConfig) -> int:
 
 
 def _rows(config: SavedConfig) -> int:
-    return config.model.positions.limit or ROWS
+    return config.model.limits.src or ROWS
 
 
 def _placed(graph: Graph, embedder: Embedder, x: Value, width: Value) -> Value:

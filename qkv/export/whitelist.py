@@ -7,6 +7,7 @@ from torch import nn
 from qkv.config.base import Config
 from qkv.core.errors import UsageError
 from qkv.layers.attention import AttentionConfig, FullConfig
+from qkv.models.config import ModelConfig
 from qkv.models.transformer.config import TransformerConfig
 
 KINDS = ("residual", "positions", "feed_forward")
@@ -20,8 +21,10 @@ AllowedConfigs = Mapping[str, Collection[type[Config]]]
 """The kinds of each part that a format has."""
 
 
-def unknown_parts(config: TransformerConfig, allowed: AllowedConfigs, target: str, known: Collection[str]) -> list[str]:
+def unknown_parts(config: ModelConfig, allowed: AllowedConfigs, target: str, known: Collection[str]) -> list[str]:
     """Why `target` cannot hold this model: parts of a kind that is not in `allowed`, and settings not in `known`."""
+    if not isinstance(config, TransformerConfig):
+        return [f"{target} has no form of model.kind {config.kind}"]
     reasons = []
     for part in KINDS:
         value = getattr(config, part)

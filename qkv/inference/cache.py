@@ -42,6 +42,8 @@ class SourceKeys:
     """[L, B, 2 KV heads, S', E]; S' is S unless a wiring attends to several states of a source token."""
     padding: Tensor | None
     """[B, 1, 1, S'], 0 for a token and -inf for none; None: no padding."""
+    src: Tensor | None = None
+    """[B, S], the ids of the sources; only where the output head needs them."""
 
     @cached_property
     def layers(self) -> list[KeyValue]:
@@ -51,7 +53,14 @@ class SourceKeys:
         if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
             return self
         padding = None if self.padding is None else self.padding.index_select(0, sentences)
-        return SourceKeys(self.key_value.index_select(1, sentences), padding)
+        src = None if self.src is None else self.src.index_select(0, sentences)
+        return SourceKeys(self.key_value.index_select(1, sentences), padding, src)
+
+    def ids_of(self, tokens: Tensor) -> Tensor | None:
+        """The source ids [R, W, S] of rows that get these tokens [R, W]."""
+        if self.src is None:
+            return None
+        return self.src.repeat_interleave(len(tokens) // len(self.src), 0)[:, None].expand(-1, tokens.shape[1], -1)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The layers of a Transformer without gradients, and one pass of a state through them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,8 +11,6 @@ from qkv.layers.residual import Connection, Sublayer
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import EncoderLayer
 from qkv.models.transformer.stacks.base import Layers
-
-WatchWeights = Callable[[Tensor], None]
 
 
 class FusedEncoderLayer:

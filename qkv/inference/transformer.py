@@ -9,11 +9,13 @@ from torch import Tensor
 
 from qkv.functional.masks import causal
 from qkv.inference.cache import DecoderState, KVCache, SourceKeys
-from qkv.inference.layers import DecoderPass, WatchWeights, additive, padding_mask
+from qkv.inference.layers import DecoderPass, additive, padding_mask
 from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
+from qkv.models.base import Output
+from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.transformer.model import Transformer
 
 MOST_KEPT = 1024
@@ -25,16 +27,19 @@ class TransformerInference:
 
     Args:
         model: An autoregressive model.
+        attention: Give the cross-attention of the last layer with every output, whatever the head needs.
         few_rows: Lay the weights out for products with a few rows, as verification has them, instead of for one row or
             many.
     """
 
-    def __init__(self, model: Transformer, few_rows: bool = False) -> None:
+    def __init__(self, model: Transformer, attention: bool = False, few_rows: bool = False) -> None:
+        self.attention = attention or model.head.needs_attention
+        self.needs_source = model.head.needs_source
         model = copied_by_columns(model) if few_rows else model
         self.encoder = FusedEncoder(model.encoder, few_rows)
         self.decoder = FusedDecoder(model.decoder, few_rows)
         self.src_embed, self.tgt_embed = (side.for_inference() for side in (model.src_embedder, model.tgt_embedder))
-        self.tgt_limit = model.tgt_embedder.positions.max_length
+        self.tgt_limit = model.limits.tgt
         own = next(model.decoder.in_order()).attention
         self.cache_shape = (2 * own.kv_heads, 0, own.head_width)
         self._range = torch.arange(0)
@@ -46,33 +51,38 @@ class TransformerInference:
         context = AttentionContext(pos, pos, keep=src_keep, tokens=src)
         return self.encoder(self.src_embed(src, pos), context)
 
-    def start(self, memory: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
+        """Read the sources [B, S]."""
+        return self.begin(self.encode(src, src_keep), src, src_keep, beams)
+
+    def begin(self, memory: Tensor, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
         """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
         padding = padding_mask(self.decoder.wiring.spread(src_keep), memory)
-        sources = SourceKeys(self.decoder.sources(self.decoder.wiring.memories(memory)), padding)
+        sources = SourceKeys(
+            self.decoder.sources(self.decoder.wiring.memories(memory)), padding, src if self.needs_source else None
+        )
         rows = len(memory) * beams
         cache = KVCache(memory.new_zeros(len(self.decoder.layers), rows, *self.cache_shape))
         return DecoderState(cache, (0,) * rows, sources)
 
-    def extend(
-        self, tokens: Tensor, state: DecoderState, watch: WatchWeights | None = None
-    ) -> tuple[Tensor, DecoderState]:
-        """The next W tokens of each row [R, W] to decoded vectors [R, W, D].
-
-        `watch` gets the weights with which the last layer attends to the source, the mean of its heads [R, W, S].
-        """
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Output, DecoderState]:
+        """The next W tokens of each row [R, W] to what the head reads."""
         width, decoder = tokens.shape[1], self.decoder
         cache, end = state.writable(width), max(state.lengths) + width
         block = self._block(state, width, end, cache.tensor)
         past = cache.tensor.narrow(3, 0, end).unbind(0)
         sources, watched = state.sources, None
-        if watch is not None:
+        if self.attention:
             watched = 0 if decoder.depth.ends_early else len(decoder.layers) - 1
         layers = DecoderPass(decoder.layers, block, past, sources.layers, sources.padding, watched)
         decoded = decoder.run(self.tgt_embed(tokens, block.context.q_pos), layers)
-        if watch is not None:
-            watch(decoder.wiring.fold(layers.attended()))
-        return decoded, state.after(cache, width)
+        return Output(decoded, self._context(sources, layers, tokens)), state.after(cache, width)
+
+    def _context(self, sources: SourceKeys, layers: DecoderPass, tokens: Tensor) -> HeadContext:
+        if not (self.attention or self.needs_source):
+            return NO_CONTEXT
+        attention = self.decoder.wiring.fold(layers.attended()) if self.attention else None
+        return HeadContext(sources.ids_of(tokens), attention)
 
     def _block(self, state: DecoderState, width: int, end: int, like: Tensor) -> Block:
         pos = self._positions(end, like.device)

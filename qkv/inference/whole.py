@@ -2,12 +2,11 @@
 
 from typing import TypeVar, cast
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from qkv.inference.layout import by_columns, copied_by_columns
+from qkv.inference.layout import copied_by_columns
 from qkv.inference.stacks import FusedDecoder, FusedEncoder
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
 from qkv.models.transformer.model import Transformer
@@ -22,7 +21,7 @@ def fused(model: TransformerModel) -> TransformerModel:
     """
     copied = copied_by_columns(model)
     copied.encoder, copied.decoder = WholeEncoder(copied.encoder), WholeDecoder(copied.decoder)
-    copied.head = LinearHead(nn.Parameter(by_columns(model.head.weight.detach()), requires_grad=False))
+    copied.head = model.head.for_few_rows()
     return copied
 
 

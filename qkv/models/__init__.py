@@ -1,1 +1,1 @@
-"""Encoder, decoder and the whole sequence-to-sequence model, its presets and its folder on disk."""
+"""Models: the contract, their kinds, and the folder that a model is saved in."""

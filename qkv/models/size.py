@@ -2,13 +2,12 @@
 
 import torch
 
-from qkv.models.saved.folder import new_model
-from qkv.models.transformer.config import TransformerConfig
+from qkv.models.config import ModelConfig
 from qkv.text import TokenizerPair
 
 
-def count_parameters(config: TransformerConfig, tokenizers: TokenizerPair) -> int:
+def count_parameters(config: ModelConfig, tokenizers: TokenizerPair) -> int:
     """The weights of a model; none of them is allocated."""
     with torch.device("meta"):
-        model = new_model(config, tokenizers)
+        model = config.build(tokenizers)
     return sum(weight.numel() for weight in model.parameters())

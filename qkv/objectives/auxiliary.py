@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
+from qkv.models.base import Model
 from qkv.models.transformer.channels import auxiliary_losses
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 
-TrainingLoss = Callable[[Any, Transformer, Batch, int], LossReport]
+TrainingLoss = Callable[[Any, Model, Batch, int], LossReport]
 
 
 def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
@@ -24,7 +24,7 @@ def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
     """
 
     @wraps(training_loss)
-    def with_costs(self: Any, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def with_costs(self: Any, model: Model, batch: Batch, update: int) -> LossReport:
         with auxiliary_losses.listen() as costs:
             report = training_loss(self, model, batch, update)
         tokens, learning = batch.tgt_weight.sum(dim=1), report.sum.requires_grad

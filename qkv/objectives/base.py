@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class LossReport:
 class Objective(Protocol):
     """A batch and a model to a loss."""
 
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         """With all that is random or regularises; `update` counts from 1."""
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         """Plain negative log-likelihood; depends on nothing random."""
 
 

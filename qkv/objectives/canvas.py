@@ -4,9 +4,10 @@ import torch
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing
+from qkv.models.base import Model
 from qkv.models.decoders.canvas import CanvasConfig, CanvasModel
+from qkv.models.heads.base import NO_CONTEXT
 from qkv.models.parallel.base import open_canvas
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import ObjectiveParts, objectives
@@ -23,13 +24,13 @@ class Canvas:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         return self._loss(model, batch, self.parts.smoothing, self.decoder.tail)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         return self._loss(model, batch, self.parts.plain, 0.0)
 
-    def _loss(self, model: Transformer, batch: Batch, smoothing: Smoothing, tail: float) -> LossReport:
+    def _loss(self, model: Model, batch: Batch, smoothing: Smoothing, tail: float) -> LossReport:
         assert isinstance(model, CanvasModel)
         source = model.read(batch.src, batch.src_keep)
         targets, lengths = without_end(batch, self.parts.special.pad)
@@ -43,7 +44,7 @@ class Canvas:
         weights = torch.where(at <= lengths[:, None], 1.0, tail) * (at < sizes[:, None])
         counts = weights > 0
         decoded = model.fill(tgt_in, source)[counts]
-        loss, nll = model.head.loss(decoded, labels[counts], weights[counts], smoothing)
+        loss, nll = model.head.loss(decoded, NO_CONTEXT, labels[counts], weights[counts], smoothing)
         return LossReport(loss, float(nll), float(weights.sum()), int((lengths > sizes).sum()))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -13,7 +14,8 @@ from qkv.data.batch import Batch
 from qkv.functional.losses import AgreementFactors, Smoothing, r_drop, sim_cut
 from qkv.functional.noise import choose
 from qkv.layers.embedding import TokenEmbedding
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model, Output
+from qkv.models.heads.base import HeadContext
 from qkv.objectives.base import LossReport
 from qkv.text.special import SPECIAL, SpecialIds
 
@@ -30,17 +32,22 @@ class Consistency:
         self.agreement = agreement
         self.special = special
 
-    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
-        """Decoded vectors [2 B, T, D] of both passes, from one forward of a batch twice as large."""
+    def decode(self, model: Model, batch: Batch, tgt_in: Tensor) -> Output:
+        """What the head reads of both passes [2 B, T, ...], from one forward of a batch twice as large."""
         raise NotImplementedError
 
-    def loss(self, model: Transformer, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
+    def loss(self, model: Model, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         """The likelihood in the report is the first pass's."""
-        decoded = self.decode(model, batch, tgt_in).unflatten(0, (2, len(tgt_in)))
+        states, context = self.decode(model, batch, tgt_in)
         counts = batch.tgt_weight > 0
         weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
-        pairs = decoded[:, counts].transpose(0, 1)
-        loss, nll = model.head.consistent_loss(pairs, targets, weights, smoothing, self.agreement)
+
+        def paired(x: Tensor) -> Tensor:
+            both: Tensor = x.unflatten(0, (2, len(tgt_in)))
+            return both[:, counts].transpose(0, 1)
+
+        contexts = HeadContext(*(None if part is None else paired(part) for part in context))
+        loss, nll = model.head.consistent_loss(paired(states), contexts, targets, weights, smoothing, self.agreement)
         return LossReport(loss, float(nll), float(weights.sum()))
 
 
@@ -70,7 +77,7 @@ class RDropConfig(ConsistencyConfig):
 class RDrop(Consistency):
     """R-Drop: both passes read the same."""
 
-    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
+    def decode(self, model: Model, batch: Batch, tgt_in: Tensor) -> Output:
         return _decode_both(model, batch, (batch.src, batch.src), (tgt_in, tgt_in))
 
 
@@ -97,7 +104,7 @@ class SimCut(Consistency):
         super().__init__(agreement, special)
         self.rate = rate
 
-    def decode(self, model: Transformer, batch: Batch, tgt_in: Tensor) -> Tensor:
+    def decode(self, model: Model, batch: Batch, tgt_in: Tensor) -> Output:
         src_cut, tgt_cut = (self._cut(ids) for ids in (batch.src, tgt_in))
         with _padding_reads_as_zero(model):
             return _decode_both(model, batch, (batch.src, src_cut), (tgt_in, tgt_cut))
@@ -109,15 +116,16 @@ class SimCut(Consistency):
         return ids.masked_fill(choose(eligible, self.rate, torch.default_generator), special.pad)
 
 
-def _decode_both(model: Transformer, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Tensor:
-    decoded: Tensor = model(torch.cat(src), batch.src_keep.repeat(2, 1), torch.cat(tgt_in))
-    return decoded
+def _decode_both(model: Model, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Output:
+    twice = replace(batch, src=torch.cat(src), src_keep=batch.src_keep.repeat(2, 1), tgt_in=torch.cat(tgt_in))
+    output: Output = model(twice)
+    return output
 
 
 @contextmanager
-def _padding_reads_as_zero(model: Transformer) -> Iterator[None]:
+def _padding_reads_as_zero(model: Model) -> Iterator[None]:
     """Inside, padding embeds as exact zeros; its row alone is not zero where the output head trains it too."""
-    embeddings = {model.src_embedder.tokens, model.tgt_embedder.tokens}
+    embeddings = {module for module in model.modules() if isinstance(module, TokenEmbedding)}
     hooks = [embedding.register_forward_hook(_without_padding) for embedding in embeddings]
     try:
         yield

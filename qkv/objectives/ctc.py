@@ -8,8 +8,8 @@ from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
 from qkv.kernels.labels import label_log_probs, label_logits
+from qkv.models.base import Model
 from qkv.models.decoders.ctc import CtcModel
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
 from qkv.objectives.parts import objectives
@@ -19,7 +19,7 @@ from qkv.text.special import SpecialIds
 class Ctc(Lattice):
     """See `Lattice`; every path takes all positions, so all count. The blank may be shown as any token may."""
 
-    def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:
+    def pairs(self, model: Model, batch: Batch) -> LatticePairs:
         assert isinstance(model, CtcModel)
         return _Pairs(model, batch, self.parts.special)
 

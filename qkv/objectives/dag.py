@@ -8,8 +8,8 @@ from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.dag import dag_alignment, dag_nll, dag_visits
 from qkv.kernels.labels import label_and_best_log_probs, label_log_probs
+from qkv.models.base import Model
 from qkv.models.decoders.dag import ENDS, DagModel
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.lattice import Lattice, LatticePairs
 from qkv.objectives.parts import objectives
@@ -23,7 +23,7 @@ class Dag(Lattice):
     room for a second answer. Glancing compares and shows along the best path alone.
     """
 
-    def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:
+    def pairs(self, model: Model, batch: Batch) -> LatticePairs:
         assert isinstance(model, DagModel)
         return _Pairs(model, batch, self.parts.special)
 

@@ -12,9 +12,11 @@ from qkv.functional.losses import no_smoothing
 from qkv.kernels.cross_entropy import linear_cross_entropy
 from qkv.kernels.ctc import ctc_fits, ctc_nll
 from qkv.kernels.labels import label_log_probs
+from qkv.models.base import Model
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
-from qkv.models.transformer.model import Transformer
+from qkv.models.heads.linear import output_matrix
+from qkv.models.transformer.model import require_transformer
 from qkv.objectives.base import LossReport, Objective, without_end
 from qkv.text.special import SpecialIds
 
@@ -27,7 +29,7 @@ class DraftHeadLoss:
         self.frozen = frozen
         self.special = special
 
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         own = self._loss(model, batch)
         if self.frozen:
             return own
@@ -35,16 +37,17 @@ class DraftHeadLoss:
         # Both are sums over the same tokens, so that each counts as much as the other.
         return replace(with_it, sum=with_it.sum + own.sum)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         """That of the part which is trained; of a model that learns with it, its own."""
         return self._loss(model, batch) if self.frozen else self.base.validation_loss(model, batch)
 
-    def _loss(self, model: Transformer, batch: Batch) -> LossReport:
-        head = model.draft_head
-        weight = model.head.weight.detach() if self.frozen else model.head.weight
+    def _loss(self, model: Model, batch: Batch) -> LossReport:
+        model = require_transformer(model, "model.draft")
+        head, matrix = model.draft_head, output_matrix(model.head)
+        weight = matrix.detach() if self.frozen else matrix
         if isinstance(head, BlockwiseHeads):
             with _at_rest(model, self.frozen):
-                decoded = model(batch.src, batch.src_keep, batch.tgt_in)
+                decoded = model.states(batch.src, batch.src_keep, batch.tgt_in)
             return _blockwise_loss(head, weight, decoded, batch)
         assert isinstance(head, SourceHead)
         with _at_rest(model, self.frozen):
@@ -53,7 +56,7 @@ class DraftHeadLoss:
 
 
 @contextmanager
-def _at_rest(model: Transformer, frozen: bool) -> Iterator[None]:
+def _at_rest(model: Model, frozen: bool) -> Iterator[None]:
     """A frozen model computes as it does when it is used: nothing is dropped, nothing learned."""
     training = model.training
     if frozen:

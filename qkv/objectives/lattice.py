@@ -5,9 +5,9 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing
+from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.parallel.base import EncodedSource, StretchedModel, open_canvas
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import ObjectiveParts
@@ -64,15 +64,15 @@ class Lattice:
     def __init__(self, decoder: DecoderConfig, parts: ObjectiveParts) -> None:
         self.parts = parts
 
-    def pairs(self, model: Transformer, batch: Batch) -> LatticePairs:
+    def pairs(self, model: Model, batch: Batch) -> LatticePairs:
         raise NotImplementedError
 
     @with_auxiliary_losses
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         pairs, glancing = self.pairs(model, batch), self.parts.glancing
         tgt_in = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
         return pairs.loss(tgt_in, self.parts.smoothing)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         pairs = self.pairs(model, batch)
         return pairs.loss(pairs.open, self.parts.plain)

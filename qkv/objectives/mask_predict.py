@@ -5,9 +5,9 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some
+from qkv.models.base import Model
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatModel
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.nat import LengthPairs
@@ -22,14 +22,14 @@ class MaskPredict:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         masked = choose_some(pairs.inside, how_many(pairs.lengths), torch.default_generator)
         tgt_in = torch.where(masked, pairs.open, pairs.targets)
         return pairs.loss(tgt_in, self.parts.smoothing, self.decoder.length_weight)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         """Every other token is masked, from the first on: half of them, and nothing random."""
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)

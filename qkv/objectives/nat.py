@@ -8,10 +8,11 @@ from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.labels import label_logits
+from qkv.models.base import Model
 from qkv.models.decoders.nat import NatConfig, NatModel
+from qkv.models.heads.base import NO_CONTEXT
 from qkv.models.parallel.base import EncodedSource, open_canvas
 from qkv.models.parallel.length_predictor import length_classes
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, without_end
 from qkv.objectives.parts import ObjectiveParts, objectives
@@ -38,7 +39,7 @@ class LengthPairs:
         counts = self.inside & (tgt_in == self.special.mask)
         decoded = self.model.fill(tgt_in, self.source)[counts]
         ones = torch.ones(len(decoded), device=decoded.device)
-        loss, nll = self.model.head.loss(decoded, self.targets[counts], ones, smoothing)
+        loss, nll = self.model.head.loss(decoded, NO_CONTEXT, self.targets[counts], ones, smoothing)
         classes, clipped = length_classes(self.source.lengths, self.lengths)
         missed = F.cross_entropy(self.model.length_predictor(self.source).float(), classes, reduction="none")
         loss = loss + length_weight * (missed @ self.lengths.to(missed))
@@ -62,13 +63,13 @@ class Nat:
         self.parts = parts
 
     @with_auxiliary_losses
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs, glancing = LengthPairs(model, batch, self.parts), self.parts.glancing
         tgt_in = pairs.glance(glancing.ratio_at(update)) if glancing else pairs.open
         return pairs.loss(tgt_in, self.parts.smoothing, self.decoder.length_weight)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
         return pairs.loss(pairs.open, self.parts.plain, self.decoder.length_weight)

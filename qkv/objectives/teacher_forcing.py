@@ -1,12 +1,14 @@
 """Teacher forcing: predict every target token from the true ones before it, in one parallel pass."""
 
+from dataclasses import replace
+
 from pydantic import Field
 from torch import Tensor
 
 from qkv.config.base import Config
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing, no_smoothing
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency
@@ -39,7 +41,7 @@ class TeacherForcing:
         self.plain = no_smoothing(vocab_size)
 
     @with_auxiliary_losses
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         """With noise, smoothing and consistency; `update` counts from 1 and sets the noise's warm-up."""
         tgt_in = batch.tgt_in
         for noise in self.noise:
@@ -48,13 +50,13 @@ class TeacherForcing:
             return self.consistency.loss(model, batch, tgt_in, self.smoothing)
         return self._loss(model, batch, tgt_in, self.smoothing)
 
-    def validation_loss(self, model: Transformer, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         """Plain negative log-likelihood on the clean input."""
         return self._loss(model, batch, batch.tgt_in, self.plain)
 
-    def _loss(self, model: Transformer, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
-        decoded = model(batch.src, batch.src_keep, tgt_in)
+    def _loss(self, model: Model, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
+        states, context = model(replace(batch, tgt_in=tgt_in))
         counts = batch.tgt_weight > 0
         weights = batch.tgt_weight[counts]
-        loss, nll = model.head.loss(decoded[counts], batch.tgt_out[counts], weights, smoothing)
+        loss, nll = model.head.loss(states[counts], context.at(counts), batch.tgt_out[counts], weights, smoothing)
         return LossReport(loss, float(nll), float(weights.sum()))

@@ -11,12 +11,13 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from qkv.core.errors import QkvError, UsageError
+from qkv.models.base import IncrementalState
 from qkv.search.base import SearchTask, SteppedSearch, searches
 from qkv.search.constraints import Row, Rules, dealt
 from qkv.search.forced import begin
 from qkv.search.hypothesis import Candidate, Hypothesis, Partial, best_candidates
 from qkv.search.length_penalty import AnyLengthPenalty, Power
-from qkv.search.steps import StepFunction, StepState
+from qkv.search.steps import StepFunction
 from qkv.search.stopping import Enough, Exact, Heuristic, Standing, StoppingName, StoppingRule
 
 TINY = torch.finfo(torch.float32).tiny
@@ -247,7 +248,7 @@ class _BeamSearch:
             tokens = torch.tensor(said, device=device)
         return [self._best(index) for index in range(len(self.groups))]
 
-    def _begin(self) -> tuple[StepState, list[int]]:
+    def _begin(self) -> tuple[IncrementalState, list[int]]:
         """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""
         if self.observer:
             start = self.steps.start(*self.task.sources(self.left), beams=self.config.size)

@@ -2,8 +2,8 @@
 
 from qkv.core.errors import UsageError
 from qkv.kernels.memory import available_memory
+from qkv.models.config import ModelConfig
 from qkv.models.saved.folder import SavedConfig
-from qkv.models.transformer.config import TransformerConfig
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 
@@ -34,8 +34,8 @@ def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary:
         )
 
 
-def _bytes_of_one(search: SearchConfig, model: TransformerConfig, src_length: int, vocabulary: int) -> int:
+def _bytes_of_one(search: SearchConfig, model: ModelConfig, src_length: int, vocabulary: int) -> int:
     """What a hypothesis takes: keys and values of its tokens and of the source in each layer, and its logits."""
     longest = min(search.limits(src_length).max_length, USUAL_OUTPUT)
-    state = 2 * model.decoder_layers * model.d_model * (src_length + longest)
+    state = model.state_size(src_length, longest)
     return FLOAT * (STATE_COPIES * state + LOGIT_COPIES * vocabulary)

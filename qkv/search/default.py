@@ -5,11 +5,11 @@ from typing import Any
 
 from qkv.config import Config, load_config, validate
 from qkv.core.errors import UsageError
+from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
-from qkv.models.transformer.model import Transformer
 from qkv.search.base import AnySearch, SearchConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.search import RefineConfig
@@ -52,6 +52,6 @@ def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
     return None
 
 
-def quick_search(model: Transformer) -> SearchConfig:
+def quick_search(model: Model) -> SearchConfig:
     """The one that takes the least time, for a look at a model in training."""
     return RefineConfig() if isinstance(model, ParallelModel) else GreedyConfig()

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import torch
 
+from qkv.models.base import IncrementalState
 from qkv.search.base import Constraints, SearchTask
 from qkv.search.hypothesis import Partial
-from qkv.search.steps import StepFunction, StepState
+from qkv.search.steps import StepFunction
 
 LEAST = 8
 """A shorter prefix is not worth a pass of its own."""
@@ -20,7 +21,7 @@ APART = 64
 
 def begin(
     steps: StepFunction, task: SearchTask, sentences: Sequence[int], beams: int
-) -> tuple[StepState, list[int], list[Partial]]:
+) -> tuple[IncrementalState, list[int], list[Partial]]:
     """Read the sources of `sentences` and as much of their prefixes as can be read at once.
 
     Gives the state, and for each sentence the token that its rows read next and what they have written.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qkv.core.errors import DataError
 from qkv.data.batch import Batch, collate
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model, Output
 from qkv.search.batching import by_length
 from qkv.text import TokenizerPair
 from qkv.text.special import NEVER_OUTPUT
@@ -46,7 +46,7 @@ class PairScore:
 
 
 def score_pairs(
-    models: Sequence[Transformer],
+    models: Sequence[Model],
     tokenizers: TokenizerPair,
     pairs: Sequence[tuple[str, str]],
     batch_tokens: int,
@@ -72,7 +72,7 @@ def score_pairs(
 
 
 @torch.no_grad()
-def _token_scores(models: Sequence[Transformer], batch: Batch) -> list[list[float]]:
+def _token_scores(models: Sequence[Model], batch: Batch) -> list[list[float]]:
     """log p of each token of `tgt_out`: the mean of the models' probabilities."""
     keep = batch.tgt_weight > 0
     targets = batch.tgt_out[keep]
@@ -81,28 +81,28 @@ def _token_scores(models: Sequence[Transformer], batch: Batch) -> list[list[floa
     return [row.tolist() for row in scores.split(keep.sum(dim=1).tolist())]
 
 
-def _log_probs(model: Transformer, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
-    return picked_log_probs(model, model(batch.src, batch.src_keep, batch.tgt_in)[keep], targets)
+def _log_probs(model: Model, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
+    states, context = model(batch)
+    return picked_log_probs(model, Output(states[keep], context.at(keep)), targets)
 
 
-def picked_log_probs(model: Transformer, decoded: Tensor, targets: Tensor) -> Tensor:
-    """log p of the token `targets` [N] at each of the decoded vectors [N, D]; the head sees some of them at a time."""
-    picked = [
-        model.head.log_probs(rows, NEVER_OUTPUT).gather(1, wanted[:, None])[:, 0]
-        for rows, wanted in zip(decoded.split(ROWS), targets.split(ROWS), strict=True)
-    ]
+def picked_log_probs(model: Model, output: Output, targets: Tensor) -> Tensor:
+    """log p of the token `targets` [N] at each of the states [N, D]; the head sees some of them at a time."""
+    states, context = output
+    picked = []
+    for first in range(0, len(states), ROWS):
+        rows = slice(first, first + ROWS)
+        log_probs = model.head.log_probs(states[rows], context.at(rows), never=NEVER_OUTPUT)
+        picked.append(log_probs.gather(1, targets[rows, None])[:, 0])
     return torch.cat(picked)
 
 
-def _check_lengths(models: Sequence[Transformer], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
+def _check_lengths(models: Sequence[Model], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
     for model in models:
-        for name, sides, positions in (
-            ("source", src, model.src_embedder.positions),
-            ("target", tgt, model.tgt_embedder.positions),
-        ):
+        for name, sides, limit in (("source", src, model.limits.src), ("target", tgt, model.limits.tgt)):
             for number, ids in enumerate(sides, start=first):
-                if positions.max_length is not None and len(ids) + 1 > positions.max_length:
+                if limit is not None and len(ids) + 1 > limit:
                     raise DataError(
                         f"pair {number}: its {name} has {len(ids) + 1:,} tokens, but the model reads "
-                        f"{positions.max_length:,} at most; shorten it"
+                        f"{limit:,} at most; shorten it"
                     )

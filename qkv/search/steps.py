@@ -5,16 +5,13 @@ A search sees only `StepFunction`, so one model, an ensemble of several, or a ta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from qkv.core.errors import UsageError
-from qkv.inference.cache import DecoderState
-from qkv.inference.transformer import TransformerInference
-from qkv.models.parallel.base import ParallelModel
-from qkv.models.transformer.model import Transformer
+from qkv.data.batch import Batch
+from qkv.models.base import IncrementalState, Model
 from qkv.text.special import NEVER_OUTPUT
 
 PIECE = 256
@@ -39,29 +36,19 @@ class ForcedOutput(NamedTuple):
     """[B, W, S], see `StepOutput`."""
 
 
-class StepState(Protocol):
-    """All that was decoded so far, as a value: a step gives a new one and leaves the old one as it was."""
-
-    def reorder(self, rows: Tensor, sentences: Tensor) -> Self:
-        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i].
-
-        The rows of a new sentence all come from the old sentence that it was.
-        """
-
-
 class StepFunction(Protocol):
     """Row = sentence x beams + beam."""
 
-    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
         """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[StepOutput, StepState]:
+    def step(self, tokens: Tensor, state: Any) -> tuple[StepOutput, IncrementalState]:
         """Append the last token of each row [R], the start symbol first, and say what may follow.
 
         `state` is what `start` or `step` gave; each step function knows its own kind.
         """
 
-    def force(self, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, StepState]:
+    def force(self, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, IncrementalState]:
         """W steps of which it is known what they say: `tokens` [B, 1 + W] begin with the start symbol.
 
         `state` is what `start` gave; afterwards all tokens but the last one have been read by every row.
@@ -84,30 +71,33 @@ def force_by_steps(steps: StepFunction, tokens: Tensor, state: Any, beams: int) 
 class PrefixState:
     """The whole prefix of each row, beside its source."""
 
-    memory: Tensor
+    src: Tensor
     src_keep: Tensor
     prefix: Tensor
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "PrefixState":
-        return PrefixState(self.memory[rows], self.src_keep[rows], self.prefix[rows])
+        return PrefixState(self.src[rows], self.src_keep[rows], self.prefix[rows])
 
 
 class PrefixSteps:
-    """The definition: each step decodes the whole prefix again. The cached steps are tested against it."""
+    """The definition: each step reads the source and the whole prefix again. Cached steps are tested against it."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
 
     @torch.no_grad()
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> PrefixState:
-        memory = self.model.encode(src, src_keep).repeat_interleave(beams, 0)
-        return PrefixState(memory, src_keep.repeat_interleave(beams, 0), src.new_empty((len(src) * beams, 0)))
+        src, src_keep = src.repeat_interleave(beams, 0), src_keep.repeat_interleave(beams, 0)
+        return PrefixState(src, src_keep, src.new_empty((len(src), 0)))
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: PrefixState) -> tuple[StepOutput, PrefixState]:
-        state = PrefixState(state.memory, state.src_keep, torch.cat([state.prefix, tokens[:, None]], dim=1))
-        decoded = self.model.decode(state.prefix, state.memory, state.src_keep)
-        return StepOutput(self.model.head.log_probs(decoded[:, -1], NEVER_OUTPUT), None), state
+        prefix = torch.cat([state.prefix, tokens[:, None]], dim=1)
+        weight = torch.ones(prefix.shape, device=prefix.device)
+        output = self.model(Batch(state.src, state.src_keep, prefix, prefix, weight, list(range(len(prefix)))))
+        states, context = output.states[:, -1], output.context.at((slice(None), -1))
+        log_probs = self.model.head.log_probs(states, context, never=NEVER_OUTPUT)
+        return StepOutput(log_probs, None), PrefixState(state.src, state.src_keep, prefix)
 
     def force(self, tokens: Tensor, state: PrefixState, beams: int) -> tuple[ForcedOutput, PrefixState]:
         return force_by_steps(self, tokens, state, beams)
@@ -116,34 +106,34 @@ class PrefixSteps:
 class ModelSteps:
     """The cached steps of a model as it is now: make a new one after its weights have changed."""
 
-    def __init__(self, model: Transformer, attention: bool = False) -> None:
-        if isinstance(model, ParallelModel):
-            raise UsageError(f"a model of the kind {model.kind} has no next token: it fills a canvas")
-        self.model = TransformerInference(model)
+    def __init__(self, model: Model, attention: bool = False) -> None:
+        self.model = model.inference().require_steps(attention)
         self.head = model.head
         self.attention = attention
 
     @torch.inference_mode()
-    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> DecoderState:
-        return self.model.start(self.model.encode(src, src_keep), src_keep, beams)
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
+        return self.model.start(src, src_keep, beams)
 
     @torch.inference_mode()
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[StepOutput, DecoderState]:
-        weights: list[Tensor] = []
-        decoded, after = self.model.extend(tokens[:, None], state, weights.append if self.attention else None)
-        log_probs = self.head.log_probs(decoded[:, 0], NEVER_OUTPUT)
-        return StepOutput(log_probs, weights[-1][:, 0] if weights else None), after
+    def step(self, tokens: Tensor, state: IncrementalState) -> tuple[StepOutput, IncrementalState]:
+        (states, context), after = self.model.extend(tokens[:, None], state)
+        log_probs = self.head.log_probs(states, context, never=NEVER_OUTPUT)[:, 0]
+        attention = context.attention[:, 0] if self.attention and context.attention is not None else None
+        return StepOutput(log_probs, attention), after
 
     @torch.inference_mode()
-    def force(self, tokens: Tensor, state: DecoderState, beams: int) -> tuple[ForcedOutput, DecoderState]:
+    def force(self, tokens: Tensor, state: IncrementalState, beams: int) -> tuple[ForcedOutput, IncrementalState]:
         sentences = torch.arange(len(tokens), device=tokens.device)
         # The rows of a sentence read the same: it is read once, and its keys and values are copied.
         state = state.reorder(sentences * beams, sentences)
         scores, weights = [], list[Tensor]()
         for first in range(0, tokens.shape[1] - 1, PIECE):
             read, said = tokens[:, first:-1][:, :PIECE], tokens[:, first + 1 :][:, :PIECE]
-            decoded, state = self.model.extend(read, state, weights.append if self.attention else None)
-            scores.append(self.head.log_probs(decoded, NEVER_OUTPUT).gather(2, said[..., None])[..., 0])
+            (states, context), state = self.model.extend(read, state)
+            scores.append(self.head.log_probs(states, context, never=NEVER_OUTPUT).gather(2, said[..., None])[..., 0])
+            if self.attention and context.attention is not None:
+                weights.append(context.attention)
         attention = torch.cat(weights, dim=1) if weights else None
         after = state.reorder(sentences.repeat_interleave(beams), sentences)
         return ForcedOutput(torch.cat(scores, dim=1), attention), after
@@ -153,7 +143,7 @@ class ModelSteps:
 class EnsembleState:
     """The state of each member."""
 
-    states: Sequence[StepState]
+    states: Sequence[IncrementalState]
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "EnsembleState":
         return EnsembleState([state.reorder(rows, sentences) for state in self.states])

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.evaluation.metrics.registry import METRICS, MetricName
+from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -121,7 +122,7 @@ class Recipe(ExtensibleConfig):
     """Folder of a model or of a run whose weights and tokenizers are the beginning; null: fresh ones."""
     batch: BatchConfig = BatchConfig()
     """How pairs are put together."""
-    model: TransformerConfig = TransformerConfig()
+    model: AnyModel = TransformerConfig()
     """The model."""
     objective: ObjectiveConfig = ObjectiveConfig()
     """What is minimised."""
@@ -152,13 +153,8 @@ class Recipe(ExtensibleConfig):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":
-        longest, limit = max(self.data.max_src_tokens, self.data.max_tgt_tokens), self.model.positions.limit
-        if limit is not None and limit < longest:
-            raise ValueError(
-                f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
-                "raise the one or lower the other"
-            )
-        if problem := self.model.position_offsets.problem(longest, limit):
+        longest, shared = (self.data.max_src_tokens, self.data.max_tgt_tokens), self.text.shared is not None
+        if problem := self.model.data_problem(*longest, shared):
             raise ValueError(problem)
         measured = bool(self.validation.metrics) or self.validation.patience is not None
         if measured and self.data.dev is None and self.data.holdout is None:
@@ -167,14 +163,6 @@ class Recipe(ExtensibleConfig):
             raise ValueError(problem)
         if self.validation.search and (problem := search_problem(self.validation.search, self.model.decoder)):
             raise ValueError(f"validation.search: {problem}")
-        canvas = self.model.decoder.longest_canvas(self.data.max_src_tokens, self.data.max_tgt_tokens)
-        if limit is not None and limit < canvas:
-            raise ValueError(
-                f"model.positions.max_length ({limit}) is below the {canvas} positions that the decoder may need; "
-                "raise it, or lower data.max_src_tokens"
-            )
-        if self.model.share_embeddings == "all" and self.text.shared is None:
-            raise ValueError("model.share_embeddings all needs one tokenizer for both sides: give text.shared")
         return self
 
 

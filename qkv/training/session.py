@@ -11,7 +11,7 @@ from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import verify_folder
 from qkv.data.store import tgt_frequencies
 from qkv.data.stream import BatchStream
-from qkv.models.saved.folder import WEIGHTS, new_model, require_fit
+from qkv.models.saved.folder import WEIGHTS, require_fit
 from qkv.objectives.build import build_objective
 from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.training.distributed import Team, set_threads
@@ -122,7 +122,7 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     if checkpoint is not None:
         require_fit(recipe.model, prepared.tokenizers, checkpoint / WEIGHTS)
     seed_for(recipe.seed, "weights")
-    model = new_model(recipe.model, prepared.tokenizers)
+    model = recipe.model.build(prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:
         copy_weights(model, recipe.start_from, prepared.tokenizers)
     ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None

@@ -9,7 +9,7 @@ from torch import nn
 
 from qkv.core.errors import QkvError
 from qkv.data.batch import Batch
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model
 from qkv.objectives.base import Objective
 
 
@@ -57,7 +57,7 @@ class Sums:
     """Pairs that do not fit on the model's canvas; a float like the others, since all are reduced together."""
 
 
-def add_gradients(model: Transformer, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
+def add_gradients(model: Model, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
     A batch that does not fit into memory is split once by rows. The update then starts again from zero, since part of a
@@ -72,7 +72,7 @@ def add_gradients(model: Transformer, objective: Objective, batches: Sequence[Ba
 
 
 def _add_all(
-    model: Transformer, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
+    model: Model, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
 ) -> int | None:
     """Add up all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
     for number, (batch, may_split) in enumerate(parts):
@@ -85,7 +85,7 @@ def _add_all(
     return None
 
 
-def _add_one(model: Transformer, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
+def _add_one(model: Model, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
     report.sum.backward()

@@ -12,7 +12,7 @@ from qkv.data.length_limit import LengthLimit
 from qkv.data.stream import BatchStream
 from qkv.engines.torch_engine import TorchEngine
 from qkv.evaluation.metrics.registry import METRICS, choose_metrics, group_by_source
-from qkv.models.transformer.model import Transformer
+from qkv.models.base import Model
 from qkv.objectives.base import Objective
 from qkv.search.default import quick_search
 from qkv.text import TokenizerPair
@@ -73,7 +73,7 @@ class Validator:
         pairs = list(chain.from_iterable(stream.store.chunks()))
         self.sources, self.answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
-    def __call__(self, model: Transformer, tick: Tick) -> Validation:
+    def __call__(self, model: Model, tick: Tick) -> Validation:
         was_training = model.training
         model.eval()
         try:
@@ -84,7 +84,7 @@ class Validator:
             model.train(was_training)
 
     @torch.no_grad()
-    def _loss(self, model: Transformer, tick: Tick) -> float:
+    def _loss(self, model: Model, tick: Tick) -> float:
         nll = weight = 0.0
         batches = len(self.stream.plan(0))
         for index in range(batches):
@@ -95,7 +95,7 @@ class Validator:
             tick(index + 1, batches)
         return nll / weight if weight else math.inf
 
-    def _decode(self, model: Transformer, scores: dict[str, float], tick: Tick) -> Validation:
+    def _decode(self, model: Model, scores: dict[str, float], tick: Tick) -> Validation:
         """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded.
 
         Outputs are compared with the targets as they are in the data, as in `qkv evaluate`.

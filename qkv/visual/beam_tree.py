@@ -66,7 +66,7 @@ def grow_tree(
     steps: list[list[Kept]] = []
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
-    limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.tgt_embedder.positions.max_length)
+    limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
     best = search.run(ModelSteps(saved.model, search.needs_attention), task, lambda _, kept: steps.append(kept))[0][0]
     wanted = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens

@@ -9,6 +9,7 @@ from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.channels import haltings
+from qkv.models.transformer.model import require_transformer
 from qkv.search.base import SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.steps import ModelSteps
@@ -52,12 +53,12 @@ class Depths:
 @torch.no_grad()
 def depths_of(saved: SavedModel, text: str) -> Depths:
     """Of a text and of its greedy translation; a target token's depth is that of the position that said it."""
-    model = saved.model
+    model = require_transformer(saved.model, "qkv show depth")
     if not (model.encoder.depth.ends_early and model.decoder.depth.ends_early):
         raise UsageError("every token takes all layers in this model; train one with model.stack=adaptive")
     ids, search = source_ids(saved, text), GreedyConfig().within(saved.config.length_limit)
     src, src_keep = padded([ids], SPECIAL.pad)
-    task = SearchTask(src, src_keep, SPECIAL, [search.limits(len(ids), model.tgt_embedder.positions.max_length)])
+    task = SearchTask(src, src_keep, SPECIAL, [search.limits(len(ids), model.limits.tgt)])
     with haltings.listen() as heard:
         best = search.run(ModelSteps(model), task)[0][0]
     encoder, *decoder = heard

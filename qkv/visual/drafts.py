@@ -65,7 +65,7 @@ def watch_drafts(
     """Every pass over one text with drafts of full length, and the output."""
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
-    limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.tgt_embedder.positions.max_length)
+    limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.limits.tgt)
     task, blocks = SearchTask(src, src_keep, SPECIAL, [limits]), _WatchedBlocks(ModelBlocks(saved.model))
     drafter, pace = draft.build(saved), FullPace(draft.block)
     best = draft_and_verify(blocks, drafter, pace, task, search.rules(task))[0][0]

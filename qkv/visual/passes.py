@@ -45,7 +45,7 @@ def watch_passes(
     passes: list[Pass] = []
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
-    limits = search.within(saved.config.length_limit).limits(len(ids), model.tgt_embedder.positions.max_length)
+    limits = search.within(saved.config.length_limit).limits(len(ids), model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
     best = search.fill(model, task, passes.append, rescorer_for(search, saved))[0][0]
     blank = model.blank if isinstance(model, CtcModel) else None

@@ -12,7 +12,7 @@ def source_ids(saved: SavedModel, text: str, max_src_tokens: int | None = None) 
     ids = saved.tokenizers.src.encode(text)
     if not ids:
         raise UsageError("the text is empty; give one to translate")
-    limits = [limit for limit in (max_src_tokens, saved.model.src_limit) if limit is not None]
+    limits = [limit for limit in (max_src_tokens, saved.model.limits.src) if limit is not None]
     longest = min(limits, default=sys.maxsize)
     if len(ids) >= longest:
         raise UsageError(

@@ -19,8 +19,8 @@ ROWS = [
     {"kernels"},
     {"data"},
     {"layers"},
-    {"models"},
-    {"inference"},
+    # A model says by `inference()` what it can do without gradients.
+    {"models", "inference"},
     {"objectives"},
     {"search"},
     {"export"},

@@ -127,11 +127,11 @@ def check_cached_equals_full(model: Transformer, steps: int) -> None:
     tokens = torch.stack(random_tokens(3, steps), dim=1)
     fast = TransformerInference(model)
     with torch.no_grad():
-        wanted = model(src, keep, tokens)
-        state = fast.start(fast.encode(src, keep), keep)
+        wanted = model.states(src, keep, tokens)
+        state = fast.start(src, keep)
         for at in range(steps):
             found, state = fast.extend(tokens[:, at : at + 1], state)
-            torch.testing.assert_close(found[:, 0], wanted[:, at], atol=1e-5, rtol=0)
+            torch.testing.assert_close(found.states[:, 0], wanted[:, at], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("setting", ENCODER[1:], ids=str)
@@ -178,7 +178,7 @@ def jacobian(model: Transformer, length: int) -> Tensor:
     """[T, T], how strongly decoded t depends on embedded s."""
     batch, seen = batch_of([(4, length - 1)]), []
     hook = model.tgt_embedder.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    decoded = model(batch.src, batch.src_keep, batch.tgt_in)
+    decoded = model.states(batch.src, batch.src_keep, batch.tgt_in)
     hook.remove()
     direction = torch.randn(decoded.shape[-1], generator=torch.Generator().manual_seed(0))
     rows = [torch.autograd.grad(decoded[0, t] @ direction, seen[0], retain_graph=True)[0][0] for t in range(length)]

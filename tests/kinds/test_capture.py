@@ -85,10 +85,10 @@ def test_cached_decoding_has_the_weights_of_the_parallel_pass(parts: dict[str, A
     src, keep = sources([5, 3])
     tokens = torch.stack(random_tokens(2, 7), dim=1)
     with torch.no_grad(), capture_attention(model) as parallel:
-        model(src, keep, tokens)
+        model.states(src, keep, tokens)
     fast = TransformerInference(model)
     with torch.no_grad(), capture_attention(model) as cached:
-        state = fast.start(fast.encode(src, keep), keep)
+        state = fast.start(src, keep)
         for first, width in ((0, 1), (1, 1), (2, 3), (5, 2)):
             _, state = fast.extend(tokens[:, first : first + width], state)
     assert set(cached) == set(parallel)
@@ -120,10 +120,10 @@ def test_training_is_the_same_with_and_without() -> None:
         torch.manual_seed(3)
         if watched:
             with capture_attention(model) as record:
-                out = model(batch.src, batch.src_keep, batch.tgt_in)
+                out = model.states(batch.src, batch.src_keep, batch.tgt_in)
             assert not any(weights.requires_grad for passes in record.passes.values() for weights in passes)
         else:
-            out = model(batch.src, batch.src_keep, batch.tgt_in)
+            out = model.states(batch.src, batch.src_keep, batch.tgt_in)
         out.sin().sum().backward()
         found.append([out, *(p.grad for p in model.parameters() if p.grad is not None)])
     assert all(torch.equal(*pair) for pair in zip(*found, strict=True))

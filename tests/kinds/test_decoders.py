@@ -12,7 +12,7 @@ import torch
 from qkv.config import dump_config, load_config
 from qkv.models.decoders import decoders
 from qkv.models.parallel.base import ParallelModel, StretchedModel
-from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.size import count_parameters
 from qkv.objectives.parts import objectives
 from qkv.search.refinement.base import readers
@@ -56,7 +56,7 @@ def test_three_updates_lower_the_loss(decoder: dict[str, Any], objective: dict[s
 def test_its_weights_are_counted_without_building_it(kind: str) -> None:
     _, tokenizers = small_text()
     config = small_config(decoder=kind)
-    assert count_parameters(config, tokenizers) == sum(p.numel() for p in new_model(config, tokenizers).parameters())
+    assert count_parameters(config, tokenizers) == sum(p.numel() for p in config.build(tokenizers).parameters())
 
 
 @every_kind
@@ -91,7 +91,7 @@ def test_a_saved_model_says_the_same(kind: str, tmp_path: Path) -> None:
     text, tokenizers = small_text()
     config = SavedConfig(model=small_config(decoder=kind), text=text)
     torch.manual_seed(2)
-    model = new_model(config.model, tokenizers).eval()
+    model = config.model.build(tokenizers).eval()
     save_model(tmp_path / "model", SavedModel(model, tokenizers, config))
     loaded = load_model(tmp_path / "model")
     assert loaded.config == config
@@ -134,7 +134,7 @@ def test_canvases_are_as_long_as_their_limits_say(kind: str) -> None:
     for factor in (1.1, 1.2, 1.3, 1.7, 2.3):
         named = {"upsample" if kind == "ctc" else "factor": factor}
         model = parallel_model({"kind": kind, **named}, positions={"kind": "learned", "max_length": 200})
-        longest, config = model.src_limit, decoders[kind](**named)
+        longest, config = model.limits.src, decoders[kind](**named)
         assert isinstance(longest, int)
         lengths = torch.arange(1, longest + 2)
         assert model.canvas_lengths(lengths).tolist() == [config.longest_canvas(int(each), 1) for each in lengths]

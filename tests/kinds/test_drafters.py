@@ -13,7 +13,7 @@ from qkv.config import Config, dump_config, load_config
 from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.models.draft_heads import draft_heads
-from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.search.greedy import GreedyConfig
 from qkv.search.speculative.attach import attach_drafter
 from qkv.search.speculative.drafters import AnyDrafter, DrafterConfig, drafters
@@ -172,7 +172,7 @@ def test_a_drafter_with_another_vocabulary_is_refused(tmp_path: Path, parallel: 
     text = TextConfig(shared=WhitespaceConfig())
     tokenizers = text.train(lambda: ["other words than those"], lambda: [])
     config = SavedConfig(model=saved.config.model, text=text)
-    save_model(tmp_path / "model", SavedModel(new_model(config.model, tokenizers).eval(), tokenizers, config))
+    save_model(tmp_path / "model", SavedModel(config.model.build(tokenizers).eval(), tokenizers, config))
     with pytest.raises(UsageError, match="has another vocabulary than the model it shall draft for"):
         Translator(tmp_path / "model", search=GreedyConfig(), draft=parallel / "ctc").translate(["words"])
     with pytest.raises(UsageError, match="has another vocabulary"):

@@ -20,7 +20,7 @@ from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.position_offsets import offsets
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
-from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.size import count_parameters
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
@@ -58,7 +58,7 @@ class Setting:
 
     def fresh_model(self) -> Transformer:
         torch.manual_seed(5)
-        return new_model(self.model, TOKENIZERS)
+        return self.model.build(TOKENIZERS)
 
     def teacher(self) -> TeacherForcing:
         return TeacherForcing(self.objective, SIZE, SPECIAL, lambda: torch.arange(SIZE, dtype=torch.float64))

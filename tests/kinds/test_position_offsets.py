@@ -91,7 +91,7 @@ def test_both_sides_of_a_pair_share_a_draw(offsets: dict[str, Any]) -> None:
     for lengths in ((6, 9), (9, 6)):
         recorder.told.clear()
         batch = batch_of([lengths] * 3)
-        model(batch.src, batch.src_keep, batch.tgt_in)
+        model.states(batch.src, batch.src_keep, batch.tgt_in)
         src, tgt = (next(pos for pos in recorder.told if pos.shape[1] == length + 1) for length in lengths)
         assert torch.equal(src[:, :7], tgt[:, :7])
         assert not torch.equal(src[0, :7], torch.arange(7))

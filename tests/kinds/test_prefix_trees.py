@@ -47,5 +47,5 @@ def test_a_tree_equals_its_outputs_one_by_one(parts: dict[str, Any]) -> None:
             # Alone, without the padding of the others.
             source, real = src[row : row + 1, keep[row]], keep[row : row + 1, keep[row]]
             for output, path in zip(own, paths, strict=True):
-                alone = model(source, real, torch.tensor([[SPECIAL.bos, *output]]))[0]
+                alone = model.states(source, real, torch.tensor([[SPECIAL.bos, *output]]))[0]
                 torch.testing.assert_close(together[path], alone, atol=1e-10, rtol=0)

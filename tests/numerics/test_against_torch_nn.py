@@ -14,6 +14,7 @@ from qkv.functional.losses import uniform
 from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
+from qkv.models.heads.base import NO_CONTEXT
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stack import Stack
@@ -167,7 +168,7 @@ def test_the_model_is_torch_nn_transformer(dtype: torch.dtype, activation: str, 
 
     counts = batch.tgt_weight > 0
     targets, weights = batch.tgt_out[counts], batch.tgt_weight[counts].to(dtype)
-    loss, _ = ours.head.loss(decoded[counts], targets, weights, uniform(VOCAB, 0.1))
+    loss, _ = ours.head.loss(decoded[counts], NO_CONTEXT, targets, weights, uniform(VOCAB, 0.1))
     wanted = F.cross_entropy(expected[counts] @ matrix.T, targets, label_smoothing=0.1, reduction="mean")
     close(loss / len(targets), wanted, dtype)
 

@@ -220,13 +220,14 @@ def depths_of(model: Transformer, batch: Batch) -> list[Halting]:
 @pytest.mark.parametrize("residual", ["post", "pre", "sandwich"])
 def test_one_token_at_a_time_halts_where_the_parallel_pass_does(residual: str) -> None:
     model, batch = pondering(residual=residual), sentences()
-    fast = TransformerInference(model)
+    fast = TransformerInference(model, attention=True)
     encoder, decoder = depths_of(model, batch)
     with torch.no_grad(), haltings.listen() as heard:
-        memory = fast.encode(batch.src, batch.src_keep)
-        state, weights = fast.start(memory, batch.src_keep), []
+        state, weights = fast.start(batch.src, batch.src_keep), []
         for tokens in batch.tgt_in.unbind(1):
-            _, state = fast.extend(tokens[:, None], state, weights.append)
+            output, state = fast.extend(tokens[:, None], state)
+            assert output.context.attention is not None
+            weights.append(output.context.attention)
     assert torch.equal(heard[0].steps, encoder.steps)
     real = batch.tgt_in != SPECIAL.pad
     stepwise = torch.cat([halting.steps for halting in heard[1:]], dim=1)
@@ -241,11 +242,11 @@ def test_cached_equals_full_at_different_depths(residual: str) -> None:
     fast, real = TransformerInference(model), batch.tgt_in != SPECIAL.pad
     full = decode(model, batch.src, batch.src_keep, batch.tgt_in)
     with torch.no_grad():
-        state = fast.start(fast.encode(batch.src, batch.src_keep), batch.src_keep)
+        state = fast.start(batch.src, batch.src_keep)
         for place, tokens in enumerate(batch.tgt_in.unbind(1)):
             found, state = fast.extend(tokens[:, None], state)
             rows = real[:, place]
-            torch.testing.assert_close(found[rows, 0], full[rows, place], atol=1e-8, rtol=0)
+            torch.testing.assert_close(found.states[rows, 0], full[rows, place], atol=1e-8, rtol=0)
 
 
 def test_batch_and_padding_change_nothing() -> None:

@@ -97,7 +97,7 @@ def test_no_gradient_flows_back_from_the_past_to_the_future(form: str, length: i
     """∂ decoded_t / ∂ embedded_s is exactly 0 for s > t, and not 0 for s ≤ t."""
     batch, model, seen = batch_of([(4, length - 1)]), model_of(form), []
     hook = model.tgt_embedder.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    decoded = model(batch.src, batch.src_keep, batch.tgt_in)
+    decoded = model.states(batch.src, batch.src_keep, batch.tgt_in)
     hook.remove()
     for position in {0, length // 2, length - 1}:
         direction = torch.randn(decoded.shape[-1], generator=torch.Generator().manual_seed(position))

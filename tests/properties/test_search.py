@@ -82,7 +82,7 @@ def test_so_it_does_with_real_models(seed: int) -> None:
     @cache
     def log_probs(_: Ids, said: Ids) -> list[float]:
         with torch.no_grad():
-            decoded = model(src, torch.ones_like(src, dtype=torch.bool), torch.tensor([[SPECIAL.bos, *said]]))
+            decoded = model.states(src, torch.ones_like(src, dtype=torch.bool), torch.tensor([[SPECIAL.bos, *said]]))
             logits = model.head.log_probs(decoded[0, -1])
         logits[[SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
         numbers: list[float] = logits.log_softmax(-1).tolist()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
+from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
@@ -32,7 +32,7 @@ def decided_model(seed: int = 0, tgt_words: int | None = None, end: float = 0.15
     text = TextConfig(shared=kind) if tgt_words is None else TextConfig(src=kind, tgt=kind)
     torch.manual_seed(seed)
     config = small_config(**changes)
-    saved = SavedModel(new_model(config, pair).eval(), pair, SavedConfig(model=config, text=text))
+    saved = SavedModel(config.build(pair).eval(), pair, SavedConfig(model=config, text=text))
     stir(saved.model)
     _sharpen(saved)
     _set_probability_of_end(saved, end)
@@ -55,7 +55,7 @@ def _set_probability_of_end(saved: SavedModel, wanted: float) -> None:
     src = torch.randint(5, len(saved.tokenizers.src), (64, 10), generator=generator)
     tgt = torch.randint(5, len(saved.tokenizers.tgt), (64, 12), generator=generator)
     src[:, -1], tgt[:, 0] = SPECIAL.eos, SPECIAL.bos
-    decoded = saved.model(src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
+    decoded = saved.model.states(src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
     mean = decoded.mean(dim=0)
     row = saved.model.head.weight[SPECIAL.eos]
     before, low, high = row.clone(), -60.0, 60.0
@@ -100,6 +100,6 @@ def padded_ids(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.
 def score_by_model(model: Transformer, search: SearchConfig, source: list[int], said: list[int]) -> float:
     """What `search` ranks `said` by (with END, if it ended): log p by the whole model over the length penalty."""
     src, src_keep = padded_ids([source])
-    decoded = model(src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))
-    total: float = model.head.log_probs(decoded, NEVER_OUTPUT)[0, range(len(said)), said].sum().item()
+    decoded = model.states(src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))
+    total: float = model.head.log_probs(decoded, never=NEVER_OUTPUT)[0, range(len(said)), said].sum().item()
     return total / search.length_penalty.at(len(said)) if isinstance(search, BeamConfig) else total

@@ -60,5 +60,5 @@ def small_text() -> tuple[TextConfig, TokenizerPair]:
 def decode(model: Transformer, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
     """Decoded vectors without a gradient."""
     with torch.no_grad():
-        decoded: Tensor = model(src, src_keep, tgt_in)
+        decoded: Tensor = model.states(src, src_keep, tgt_in)
     return decoded

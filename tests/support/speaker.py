@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
@@ -25,7 +25,7 @@ def speaker(seed: int = 3, sharpness: float = 4, **changes: Any) -> SavedModel:
     plain = {"residual": "pre", "share_embeddings": "none", "encoder_layers": 1, "decoder_layers": 1}
     config = small_config(**{**plain, **changes})
     torch.manual_seed(seed)
-    model = new_model(config, tokenizers).eval()
+    model = config.build(tokenizers).eval()
     stir(model)
     with torch.no_grad():
         model.head.weight *= 2

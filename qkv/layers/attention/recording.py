@@ -84,7 +84,19 @@ class AttentionRecord:
                 self.passes.setdefault(attention.name, []).append(weights().detach())
 
 
-_record: ContextVar[AttentionRecord | None] = ContextVar("attention record", default=None)
+class AttentionWatch:
+    """The weights [B, H, Q, K] of each pass through one attention, with their gradients."""
+
+    def __init__(self, attention: AttentionId) -> None:
+        self.attention = attention
+        self.passes: list[Tensor] = []
+
+    def add(self, attention: AttentionId, weights: Callable[[], Tensor]) -> None:
+        if attention == self.attention:
+            self.passes.append(weights())
+
+
+_observers: ContextVar[tuple[AttentionRecord | AttentionWatch, ...]] = ContextVar("attention observers", default=())
 
 
 @contextmanager
@@ -99,18 +111,32 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
         >>> model = load_model("runs/reverse").model
         >>> src, src_keep, tgt_in = torch.tensor([[5, 6, 3]]), torch.ones(1, 3).bool(), torch.tensor([[2, 6]])
         >>> with capture_attention(model) as record:
-        ...     states = model(src, src_keep, tgt_in)
+        ...     states = model.states(src, src_keep, tgt_in)
         >>> record["decoder.layers.0.cross_attention"].shape  # [B, H, T, S]
         torch.Size([1, 4, 2, 3])
     """
     if NOWHERE in _attentions(model):
         name_attentions(model)
     record = AttentionRecord({attention.model for attention in _attentions(model)})
-    token = _record.set(record)
-    try:
+    with _observing(record):
         yield record
+
+
+@contextmanager
+def watch_attention(module: nn.Module) -> Iterator[list[Tensor]]:
+    """The weights [B, H, Q, K] of the passes through one attention of a model, before dropout, for use in training."""
+    watch = AttentionWatch(module.attention_id)  # type: ignore[arg-type]
+    with _observing(watch):
+        yield watch.passes
+
+
+@contextmanager
+def _observing(observer: AttentionRecord | AttentionWatch) -> Iterator[None]:
+    token = _observers.set((*_observers.get(), observer))
+    try:
+        yield
     finally:
-        _record.reset(token)
+        _observers.reset(token)
 
 
 def _attentions(model: nn.Module) -> list[AttentionId]:
@@ -120,6 +146,5 @@ def _attentions(model: nn.Module) -> list[AttentionId]:
 
 def report(attention: AttentionId, weights: Callable[[], Tensor]) -> None:
     """Called by every attention after each pass; `weights` computes [B, H, Q, K] if somebody wants them."""
-    record = _record.get()
-    if record is not None:
-        record.add(attention, weights)
+    for observer in _observers.get():
+        observer.add(attention, weights)

@@ -1,1 +1,10 @@
-"""The output head: decoder states to log-probabilities."""
+"""Output heads: one file a kind."""
+
+from typing import Annotated
+
+from qkv.models.heads import linear
+from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, heads
+
+AnyHead = Annotated[HeadConfig, heads]
+
+__all__ = ["NO_CONTEXT", "AnyHead", "Head", "HeadConfig", "HeadContext", "heads", "linear"]

@@ -1,51 +1,67 @@
-"""The output head: decoded vectors to log-probabilities over the vocabulary."""
+"""The paper's output head: one linear map, then softmax."""
 
-from collections.abc import Sequence
+from typing import Literal
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.core.errors import UsageError
 from qkv.functional.losses import AgreementFactors, Smoothing
 from qkv.kernels.cross_entropy import linear_consistent_cross_entropy, linear_cross_entropy
+from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, heads
 
 
-class LinearHead(nn.Module):
+@heads.register
+class LinearConfig(HeadConfig):
+    """softmax(W h), the paper."""
+
+    kind: Literal["linear"] = "linear"
+
+    def build(self, embedding: nn.Parameter) -> "LinearHead":
+        return LinearHead(embedding)
+
+
+def output_matrix(head: Head) -> nn.Parameter:
+    """W [V, D] of a linear head; raises UsageError for another kind."""
+    if not isinstance(head, LinearHead):
+        raise UsageError(f"only the head linear has one output matrix, not {type(head).__name__}; use head linear")
+    return head.weight
+
+
+class LinearHead(Head):
     """log softmax(W h). `weight` may be the embedding's own parameter (tied)."""
 
     def __init__(self, weight: nn.Parameter) -> None:
         super().__init__()
         self.weight = weight
 
-    def log_probs(self, decoded: Float[Tensor, "*batch D"], never: Sequence[int] = ()) -> Float[Tensor, "*batch V"]:
-        """Over all tokens but those in `never`, which get -inf."""
-        return torch.log_softmax(self.logits(decoded, never), dim=-1)
-
-    def logits(self, decoded: Float[Tensor, "*batch D"], never: Sequence[int] = ()) -> Float[Tensor, "*batch V"]:
-        """The same before it is normalised, in single precision at least."""
-        logits = F.linear(decoded, self.weight)
-        for token in never:
-            logits.select(-1, token).fill_(-torch.inf)
-        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    def scores(self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT) -> Float[Tensor, "*batch V"]:
+        return F.linear(states, self.weight)
 
     def loss(
         self,
-        decoded: Float[Tensor, "N D"],
+        states: Float[Tensor, "N D"],
+        context: HeadContext,
         targets: Int[Tensor, " N"],
         weights: Float[Tensor, " N"],
         smoothing: Smoothing,
     ) -> tuple[Tensor, Tensor]:
-        """(smoothed loss, plain negative log-likelihood), weighted sums over the rows; never holds all logits."""
-        return linear_cross_entropy(decoded, self.weight, None, targets, smoothing, weights)
+        """As defined by `Head`; never holds all logits."""
+        return linear_cross_entropy(states, self.weight, None, targets, smoothing, weights)
 
     def consistent_loss(
         self,
-        decoded: Float[Tensor, "N 2 D"],
+        states: Float[Tensor, "N 2 D"],
+        context: HeadContext,
         targets: Int[Tensor, " N"],
         weights: Float[Tensor, " N"],
         smoothing: Smoothing,
         agreement: AgreementFactors,
     ) -> tuple[Tensor, Tensor]:
-        """The same for two passes that are to agree; the second number is the first pass's."""
-        return linear_consistent_cross_entropy(decoded, self.weight, None, targets, smoothing, agreement, weights)
+        """As defined by `Head`; never holds all logits."""
+        return linear_consistent_cross_entropy(states, self.weight, None, targets, smoothing, agreement, weights)
+
+    def for_few_rows(self) -> "LinearHead":
+        by_columns = self.weight.detach().t().contiguous().t()
+        return LinearHead(nn.Parameter(by_columns, requires_grad=False))

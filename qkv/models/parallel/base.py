@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from qkv.core.errors import QkvError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.layers.attention.context import AttentionContext
+from qkv.models.base import Inference, MaxLengths
+from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.model import Embedder, Transformer, TransformerParts
 from qkv.text.special import SPECIAL
 
@@ -73,8 +75,7 @@ class ParallelModel(Transformer):
     position sees the whole canvas and the whole source, so all open ones can be filled at once.
     """
 
-    kind: str
-    """As it is called in a recipe."""
+    head: LinearHead
 
     def __init__(self, parts: TransformerParts, opening: Opening) -> None:
         super().__init__(*parts)
@@ -99,7 +100,15 @@ class ParallelModel(Transformer):
         decoded: Tensor = self.decoder(placed, context, source.memory, cross_context)
         return decoded
 
-    def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
+    def inference(self) -> Inference:
+        from qkv.inference.whole import fused  # which needs this file
+
+        return Inference(
+            parallel=lambda: fused(self),
+            reason=f"a model of the kind {self.kind} has no next token: it fills a canvas",
+        )
+
+    def states(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
         return self.fill(tgt_in, self.read(src, src_keep))
 
     def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
@@ -120,13 +129,13 @@ class StretchedModel(ParallelModel):
         self.extra = extra
 
     @property
-    def src_limit(self) -> int | None:
+    def limits(self) -> MaxLengths:
         """Its canvas must fit, too."""
-        reads, writes = super().src_limit, self.tgt_embedder.positions.max_length
+        reads, writes = super().limits
         if reads is None or writes is None:
-            return reads
+            return MaxLengths(reads, writes)
         fits = (length for length in range(reads, 0, -1) if stretched(length, self.factor, self.extra) <= writes)
-        return next(fits, 1)
+        return MaxLengths(next(fits, 1), writes)
 
     def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
         """For sources of these lengths [B]: `stretched`, in double precision as there."""

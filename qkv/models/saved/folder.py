@@ -12,14 +12,13 @@ from qkv.core.errors import ArgumentError, CorruptFolder
 from qkv.core.files import new_folder, read_manifest, verify_folder
 from qkv.data.length_limit import LengthLimit
 from qkv.kernels.memory import available_memory
+from qkv.models.base import Model
+from qkv.models.config import ModelConfig
+from qkv.models.kinds import AnyModel
 from qkv.models.saved.header import read_header, require_model_memory
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.storage import STORAGES, to_storage, weight_names
 from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
-from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import TransformerConfig
-from qkv.models.transformer.global_tokens import find_global_tokens
-from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, TokenizerPair
 
 WEIGHTS = "model.safetensors"
@@ -32,7 +31,7 @@ class SavedConfig(ExtensibleConfig):
 
     asks: ClassVar[bool] = True
 
-    model: TransformerConfig
+    model: AnyModel
     """The model."""
     text: TextConfig
     """Its tokenizers."""
@@ -51,7 +50,7 @@ class SavedConfig(ExtensibleConfig):
 class SavedModel:
     """A model with the tokenizers that belong to it."""
 
-    model: Transformer
+    model: Model
     tokenizers: TokenizerPair
     config: SavedConfig
 
@@ -102,12 +101,12 @@ def load_model(folder: Path | str) -> SavedModel:
     config = load_config(SavedConfig, folder / CONFIG)
     tokenizers = config.text.load(folder / TOKENIZER)
     require_fit(config.model, tokenizers, folder / WEIGHTS)
-    model = new_model(config.model, tokenizers)
+    model = config.model.build(tokenizers)
     load_weights(model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
     return SavedModel(model.eval(), tokenizers, config)
 
 
-def require_fit(config: TransformerConfig, tokenizers: TokenizerPair, weights: Path) -> None:
+def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
     """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
     header = read_header(weights)
     shapes = {name: header[name]["shape"] for name in weight_names(header)}
@@ -117,17 +116,8 @@ def require_fit(config: TransformerConfig, tokenizers: TokenizerPair, weights: P
             "weights belong to another model"
         )
     with torch.device("meta"):
-        model = new_model(config, tokenizers)
+        model = config.build(tokenizers)
     require_shapes(model, shapes, weights)
     tables, available = sum(buffer.nbytes for buffer in model.buffers()), available_memory()
     if available is not None and tables > available:
         raise CorruptFolder(f"{weights}: the tables of its config take {tables / 2**30:,.1f} GiB; lower its sizes")
-
-
-def new_model(config: TransformerConfig, tokenizers: TokenizerPair) -> Transformer:
-    """A model with fresh weights for these tokenizers."""
-    if config.share_embeddings is None:
-        config = config.model_copy(update={"share_embeddings": "all" if tokenizers.shared else "target"})
-    model = build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
-    find_global_tokens(model, tokenizers)
-    return model

@@ -8,7 +8,6 @@ from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Place, Residual
-from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer
@@ -35,7 +34,7 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
         Embedder(tgt_tokens, tgt_positions, config.dropout, config.position_offsets.build()),
         build_encoder(config, src_positions, wiring),
         build_decoder(config, tgt_positions, wiring),
-        LinearHead(out_tokens.weight),
+        config.head.build(out_tokens.weight),
     )
     model = config.decoder.build(parts)
     if config.draft is not None:

@@ -4,20 +4,23 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from qkv.config.base import Config
+from qkv.core.errors import UsageError
 from qkv.layers.attention import AnyAttention, AttentionConfig, FullConfig
 from qkv.layers.feed_forward import AnyFeedForward, ReluConfig
 from qkv.layers.position_offsets import AnyOffsets, NoOffsetsConfig
 from qkv.layers.positions import AnyPositions, positions
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
-from qkv.models.decoders import AnyDecoder
-from qkv.models.decoders.autoregressive import AutoregressiveConfig
-from qkv.models.draft_heads import AnyDraftHead
+from qkv.models.base import MaxLengths
+from qkv.models.config import ModelConfig, models
+from qkv.models.heads.linear import LinearConfig
+from qkv.models.transformer.global_tokens import find_global_tokens
+from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import AnyStack
 from qkv.models.transformer.stacks.layers import LayersConfig
 from qkv.models.transformer.wirings import AnyWiring
 from qkv.models.transformer.wirings.last import LastConfig
+from qkv.text import TokenizerPair
 
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "encoder_layers": 4, "decoder_layers": 4, "dropout": 0.3},
@@ -27,9 +30,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class TransformerConfig(Config):
+@models.register
+class TransformerConfig(ModelConfig):
     """The encoder-decoder Transformer; the defaults are the paper's base model."""
 
+    kind: Literal["transformer"] = "transformer"
     preset: Literal["tiny", "small", "base", "big"] | None = None
     """Sizes and dropout to start from; any key given beside it wins. base and big are the paper's."""
     d_model: int = Field(default=512, ge=1, le=1 << 20)
@@ -66,8 +71,6 @@ class TransformerConfig(Config):
     """Positions that pass the feed-forward network at a time; less memory for long input, the same result.
 
     Default: all. In training each slice is computed twice."""
-    decoder: AnyDecoder = AutoregressiveConfig()
-    """How the output comes about: token by token, or all of it at once."""
     share_embeddings: Literal["all", "target", "none"] | None = None
     """One matrix for source, target and output (all), for target and output (target), or three (none).
 
@@ -78,8 +81,6 @@ class TransformerConfig(Config):
     """How often, and in which order, a state passes the layers of encoder and decoder."""
     wiring: AnyWiring = LastConfig()
     """Which states of the encoder the layers of the decoder attend to."""
-    draft: AnyDraftHead | None = None
-    """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
 
     def distinct(self, num_layers: int) -> int:
         """How many layers with weights of their own a stack of `num_layers` has."""
@@ -89,6 +90,50 @@ class TransformerConfig(Config):
     def own_layers(self) -> int:
         """How many layers with weights of their own encoder and decoder have."""
         return self.distinct(self.encoder_layers) + self.distinct(self.decoder_layers)
+
+    @property
+    def limits(self) -> MaxLengths:
+        return MaxLengths(self.positions.limit, self.positions.limit)
+
+    def build(self, tokenizers: TokenizerPair) -> Transformer:
+        from qkv.models.transformer.build import build_model  # which needs this file
+
+        sharing = self.share_embeddings or ("all" if tokenizers.shared else "target")
+        config = self.model_copy(update={"share_embeddings": sharing})
+        model = build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
+        find_global_tokens(model, tokenizers)
+        return model
+
+    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
+        longest, limit = max(longest_src, longest_tgt), self.positions.limit
+        if limit is not None and limit < longest:
+            return (
+                f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
+                "raise the one or lower the other"
+            )
+        if problem := self.position_offsets.problem(longest, limit):
+            return problem
+        canvas = self.decoder.longest_canvas(longest_src, longest_tgt)
+        if limit is not None and limit < canvas:
+            return (
+                f"model.positions.max_length ({limit}) is below the {canvas} positions that the decoder may need; "
+                "raise it, or lower data.max_src_tokens"
+            )
+        if self.share_embeddings == "all" and not shared_tokenizer:
+            return "model.share_embeddings all needs one tokenizer for both sides: give text.shared"
+        return None
+
+    def state_size(self, src_length: int, tgt_length: int) -> int:
+        # Keys and values of its tokens and of the source in each layer.
+        return 2 * self.decoder_layers * self.d_model * (src_length + tgt_length)
+
+    def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:
+        if self.d_model <= d_model and self.encoder_layers + self.decoder_layers <= 2 * layers:
+            return None
+        return (
+            f"model.d_model={d_model} model.d_ff={d_ff} model.num_heads={num_heads} "
+            f"model.encoder_layers={layers} model.decoder_layers={layers}"
+        )
 
     @model_validator(mode="before")
     @classmethod
@@ -102,6 +147,18 @@ class TransformerConfig(Config):
     def _heads_divide(self) -> "TransformerConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        return self
+
+    @model_validator(mode="after")
+    def _head_fits(self) -> "TransformerConfig":
+        if isinstance(self.head, LinearConfig):
+            return self
+        if not self.decoder.autoregressive:
+            raise ValueError(f"head {self.head.kind} is for the autoregressive decoder, not for {self.decoder.kind}")
+        if self.draft is not None:
+            raise ValueError(f"draft reads the head linear, not {self.head.kind}; drop one of the two")
+        if not self.stack.exposes:
+            raise ValueError(f"head {self.head.kind} does not go with stack {self.stack.kind}; use layers or universal")
         return self
 
     @model_validator(mode="after")
@@ -178,3 +235,10 @@ class TransformerConfig(Config):
             if problem := attention.problem(self.num_heads, self.distinct(layers)):
                 raise ValueError(f"{side}_attention: {problem}")
         return self
+
+
+def require_transformer_config(config: ModelConfig, what: str) -> TransformerConfig:
+    """`config`, if it is of a Transformer; else raises UsageError: `what` is for the Transformer alone."""
+    if not isinstance(config, TransformerConfig):
+        raise UsageError(f"{what} is for a Transformer, not for a model of the kind {config.kind}")
+    return config

@@ -7,15 +7,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.core.errors import UsageError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
+from qkv.data.batch import Batch
 from qkv.functional.masks import causal
+from qkv.layers.attention.base import Attention
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.position_offsets import Draw
 from qkv.layers.positions import Positions
+from qkv.models.base import Inference, MaxLengths, Model, Output
 from qkv.models.draft_heads.base import DraftHead
-from qkv.models.heads.linear import LinearHead
+from qkv.models.heads.base import Head, HeadContext
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
 
@@ -50,18 +55,20 @@ class TransformerParts(NamedTuple):
     tgt_embedder: Embedder
     encoder: Encoder
     decoder: Decoder
-    head: LinearHead
+    head: Head
 
     @property
     def d_model(self) -> int:
-        return self.head.weight.shape[1]
+        return self.tgt_embedder.tokens.weight.shape[1]
 
 
-class Transformer(nn.Module):
+class Transformer(Model):
     """Source ids to memory (`encode`), target prefix and memory to decoded vectors (`decode`), `head` on top."""
 
+    kind = "transformer"
+
     def __init__(
-        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: LinearHead
+        self, src_embedder: Embedder, tgt_embedder: Embedder, encoder: Encoder, decoder: Decoder, head: Head
     ) -> None:
         super().__init__()
         self.src_embedder = src_embedder
@@ -72,9 +79,17 @@ class Transformer(nn.Module):
         self.draft_head: DraftHead | None = None
 
     @property
-    def src_limit(self) -> int | None:
-        """The longest source, END included; None: any length."""
-        return self.src_embedder.positions.max_length
+    def limits(self) -> MaxLengths:
+        return MaxLengths(self.src_embedder.positions.max_length, self.tgt_embedder.positions.max_length)
+
+    def inference(self) -> Inference:
+        from qkv.inference.transformer import TransformerInference  # which needs this file
+
+        return Inference(
+            steps=lambda attention: TransformerInference(self, attention),
+            blocks=lambda attention: TransformerInference(self, attention, few_rows=True),
+            reason="the model is autoregressive: it appends token by token and fills no canvas",
+        )
 
     def encode(self, src: SrcIds, src_keep: SrcKeep, drawn: Tensor | None = None) -> Memory:
         """`drawn` [B, S] are random positions of training; without them a model in training draws its own."""
@@ -101,13 +116,39 @@ class Transformer(nn.Module):
         )
         return decoded
 
-    def forward(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
-        """Random positions of training are drawn once for both sides: token i stands at the same place on each."""
+    def forward(self, batch: Batch) -> Output:
+        if not self.head.needs_attention:
+            states = self.states(batch.src, batch.src_keep, batch.tgt_in)
+            return Output(states, self._context(batch, states, None))
+        with watch_attention(self._last_cross_attention()) as passes:
+            states = self.states(batch.src, batch.src_keep, batch.tgt_in)
+        return Output(states, self._context(batch, states, self.decoder.wiring.fold(passes[-1].mean(dim=1))))
+
+    def _context(self, batch: Batch, states: Tensor, attention: Tensor | None) -> HeadContext:
+        src = batch.src[:, None].expand(-1, states.shape[1], -1) if self.head.needs_source else None
+        return HeadContext(src, attention)
+
+    def _last_cross_attention(self) -> Attention:
+        *_, last = self.decoder.in_order()
+        return last.cross_attention
+
+    def states(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
+        """What the head reads, for all target positions.
+
+        Random positions of training are drawn once for both sides: token i stands at the same place on each.
+        """
         drawn = self.src_embedder.drawn(src if src.shape[1] >= tgt_in.shape[1] else tgt_in)
         if drawn is None:
             return self.decode(tgt_in, self.encode(src, src_keep), src_keep)
         memory = self.encode(src, src_keep, drawn[:, : src.shape[1]])
         return self.decode(tgt_in, memory, src_keep, drawn[:, : tgt_in.shape[1]])
+
+
+def require_transformer(model: Model, what: str) -> Transformer:
+    """`model`, if it is a Transformer; else raises UsageError: `what` is for the Transformer alone."""
+    if not isinstance(model, Transformer):
+        raise UsageError(f"{what} is for a Transformer, not for a model of the kind {model.kind}")
+    return model
 
 
 def _until_the_last(real: Tensor) -> Tensor:

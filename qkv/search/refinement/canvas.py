@@ -99,7 +99,7 @@ def look(
     whole = bool(keep.all())
     decoded = model.fill(canvas, source)
     rows = decoded.flatten(0, 1) if whole else decoded[keep]
-    found = [_best(model.head.logits(part, never), top, ask, penalty) for part in rows.split(ROWS)]
+    found = [_best(model.head.logits(part, never=never), top, ask, penalty) for part in rows.split(ROWS)]
     tokens, best, asked = found[0] if len(found) == 1 else (torch.cat(parts) for parts in zip(*found, strict=True))
     if bool(best.isnan().any()):
         raise not_a_number()

@@ -58,7 +58,7 @@ class NatReader(Reader):
 
     def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         if self.wanted.length is not None:
-            most = self.model.tgt_embedder.positions.max_length
+            most = self.model.limits.tgt
             if most is not None and self.wanted.length > most:
                 raise UsageError(f"search.length {self.wanted.length} is outside the canvas: the model writes {most}")
             return torch.full((len(source.src), 1), self.wanted.length, device=source.src.device)

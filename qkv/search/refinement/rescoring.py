@@ -9,9 +9,10 @@ import torch
 
 from qkv.core.errors import UsageError
 from qkv.inference.whole import fused
+from qkv.models.base import Output
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel, load_model
-from qkv.models.transformer.model import Transformer
+from qkv.models.transformer.model import Transformer, require_transformer
 from qkv.search.base import SearchTask
 from qkv.search.beam import BeamConfig
 from qkv.search.hypothesis import Hypothesis
@@ -29,7 +30,7 @@ class Rescorer:
     @property
     def tgt_limit(self) -> int | None:
         """The longest output that it can read."""
-        most = self.model.tgt_embedder.positions.max_length
+        most = self.model.limits.tgt
         # What it reads begins with the start symbol.
         return None if most is None else most - 1
 
@@ -38,7 +39,7 @@ class Rescorer:
         """The candidates of each sentence with their scores by `model`, best first; all of them in one pass."""
         trees = prefix_trees([[each.tokens for each in own] for own in candidates], task.src.device)
         decoded = trees.decode(self.model, self.model.encode(task.src, task.src_keep), task.src_keep)
-        picked = picked_log_probs(self.model, decoded, trees.following).tolist()
+        picked = picked_log_probs(self.model, Output(decoded), trees.following).tolist()
         scored = [
             [self._scored(each, [picked[edge] for edge in path]) for each, path in zip(own, paths, strict=True)]
             for own, paths in zip(candidates, trees.paths, strict=True)
@@ -64,4 +65,4 @@ def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
             f"{path}: is of the kind {other.model.kind}, which scores no given output; search.rescore takes an "
             "autoregressive model"
         )
-    return Rescorer(other.model)
+    return Rescorer(require_transformer(other.model, "search.rescore"))

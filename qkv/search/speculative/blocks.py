@@ -7,10 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from qkv.inference.cache import DecoderState
-from qkv.inference.layout import by_columns
-from qkv.inference.transformer import TransformerInference
-from qkv.models.heads.linear import LinearHead
+from qkv.models.base import Model
 from qkv.models.transformer.model import Transformer
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
@@ -53,22 +50,21 @@ class BlockFunction(Protocol):
 class ModelBlocks:
     """The cached wide passes of a model as it is now."""
 
-    def __init__(self, model: Transformer, attention: bool = False) -> None:
-        self.model = TransformerInference(model, few_rows=True)
-        self.head = LinearHead(torch.nn.Parameter(by_columns(model.head.weight.detach()), False))
+    def __init__(self, model: Model, attention: bool = False) -> None:
+        self.model = model.inference().require_blocks(attention)
+        self.head = model.head.for_few_rows()
         self.attention = attention
 
     @torch.inference_mode()
-    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, DecoderState]:
+    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlocksState]:
         memory = self.model.encode(src, src_keep)
-        return memory, self.model.start(memory, src_keep)
+        return memory, self.model.begin(memory, src, src_keep)
 
     @torch.inference_mode()
-    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[BlockOutput, DecoderState]:
-        weights: list[Tensor] = []
-        decoded, after = self.model.extend(tokens, state, weights.append if self.attention else None)
-        log_probs = self.head.log_probs(decoded, NEVER_OUTPUT)
-        return BlockOutput(log_probs, decoded, weights[-1] if weights else None), after
+    def extend(self, tokens: Tensor, state: BlocksState) -> tuple[BlockOutput, BlocksState]:
+        (states, context), after = self.model.extend(tokens, state)
+        log_probs = self.head.log_probs(states, context, never=NEVER_OUTPUT)
+        return BlockOutput(log_probs, states, context.attention if self.attention else None), after
 
 
 @dataclass(frozen=True)
@@ -111,4 +107,6 @@ class PrefixBlocks:
         decoded = self.model.decode(torch.tensor(rows, device=tokens.device), state.memory, state.src_keep)
         places = torch.tensor(state.lengths, device=tokens.device)[:, None] + torch.arange(tokens.shape[1])
         new = decoded.take_along_dim(places[..., None].to(decoded.device), dim=1)
-        return BlockOutput(self.model.head.log_probs(new, NEVER_OUTPUT), new, None), replace(state, prefixes=prefixes)
+        return BlockOutput(self.model.head.log_probs(new, never=NEVER_OUTPUT), new, None), replace(
+            state, prefixes=prefixes
+        )

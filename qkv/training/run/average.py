@@ -10,7 +10,7 @@ from qkv.config import load_config
 from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.core.outputs import refuse_kept
-from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, save_model
 from qkv.models.saved.weights import load_weights, read_weights
 from qkv.training.recipe import SavedRecipe
 from qkv.training.run.checkpoint import list_checkpoints
@@ -40,7 +40,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
             "training.keep_best for the next run"
         )
     tokenizers = recipe.text.load(run.tokenizer)
-    model = new_model(recipe.model, tokenizers)
+    model = recipe.model.build(tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}
     config = _best(run) or SavedConfig(imports=recipe.imports, model=recipe.model, text=recipe.text)

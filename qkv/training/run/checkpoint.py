@@ -8,6 +8,7 @@ from pathlib import Path
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.core.files import new_folder, verify_folder
 from qkv.core.reading import read_record
+from qkv.models.base import Model
 from qkv.models.saved.folder import WEIGHTS
 from qkv.models.saved.weights import (
     load_weights,
@@ -17,7 +18,6 @@ from qkv.models.saved.weights import (
     tensor_names,
     write_tensors,
 )
-from qkv.models.transformer.model import Transformer
 from qkv.training.ema import MovingAverage
 from qkv.training.optimizers import Optimizer
 from qkv.training.run.state import TrainState
@@ -30,7 +30,7 @@ STATE = "state.json"
 class Learner:
     """The tensors that training changes."""
 
-    model: Transformer
+    model: Model
     optimizer: Optimizer
     ema: MovingAverage | None
 

@@ -118,13 +118,12 @@ def _dev_in_train(now: Situation) -> Iterator[str]:
 
 
 def _model_size(now: Situation) -> Iterator[str]:
-    fit, model = fitting_sizes(now.tokens), now.recipe.model
-    could_be_smaller = model.d_model > fit.d_model or model.encoder_layers + model.decoder_layers > 2 * fit.layers
-    if could_be_smaller and now.recipe.start_from is None and now.parameters > PARAMETERS_A_TOKEN * now.tokens:
+    fit = fitting_sizes(now.tokens)
+    smaller = now.recipe.model.overrides_for(fit.d_model, fit.d_ff, fit.num_heads, fit.layers)
+    if smaller and now.recipe.start_from is None and now.parameters > PARAMETERS_A_TOKEN * now.tokens:
         yield (
             f"the model has {now.parameters:,} parameters for {now.tokens:,} training tokens, which is too large: try "
-            f"model.d_model={fit.d_model} model.d_ff={fit.d_ff} model.num_heads={fit.num_heads} "
-            f"model.encoder_layers={fit.layers} model.decoder_layers={fit.layers}"
+            f"{smaller}"
         )
 
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.models.base import Model
 from qkv.models.saved.folder import TOKENIZER, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.weights import load_weights, named_weights
-from qkv.models.transformer.model import Transformer
 from qkv.text import TokenizerPair, fingerprint
 
 NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
@@ -22,7 +22,7 @@ def tokenizers_of(start_from: Path) -> Path:
     return locate_model(start_from) / TOKENIZER
 
 
-def copy_weights(model: Transformer, start_from: Path, tokenizers: TokenizerPair) -> None:
+def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> None:
     """Give `model` the weights of the one in `start_from`, or of the best one of the run there."""
     folder = locate_model(start_from)
     saved = load_model(folder)

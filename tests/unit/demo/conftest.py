@@ -9,7 +9,7 @@ import torch
 from qkv.core.files import new_folder
 from qkv.demo import desk, folder
 from qkv.demo.folder import DemoFolder
-from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
 from qkv.training.run.checkpoint import STATE
 from qkv.training.run.state import RunProgress, TrainState
@@ -39,7 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoFolder:
     pair = text.train(lambda: ["abcdei'."], lambda: ["AE B AH IY D K S AY"])
     torch.manual_seed(1)
     config = small_config()
-    saved = SavedModel(new_model(config, pair).eval(), pair, SavedConfig(model=config, text=text))
+    saved = SavedModel(config.build(pair).eval(), pair, SavedConfig(model=config, text=text))
     stir(saved.model)
     save_model(found.run.best, saved, {"update": 7})
     state = TrainState(progress=RunProgress(updates=7, minutes=4.25), finished=True)

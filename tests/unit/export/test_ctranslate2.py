@@ -74,7 +74,7 @@ def our_scores(saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[i
     """log p of each target token and END, over what may be output."""
     ids, keep = padded_ids(src)
     tgt_in, _ = padded_ids([[SPECIAL.bos, *own] for own in tgt])
-    log_probs = saved.model.head.log_probs(saved.model(ids, keep, tgt_in))
+    log_probs = saved.model.head.log_probs(saved.model.states(ids, keep, tgt_in))
     log_probs[..., [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
     log_probs = log_probs.log_softmax(dim=-1)
     ends = [[*own, SPECIAL.eos] for own in tgt]

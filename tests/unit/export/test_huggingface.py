@@ -68,7 +68,7 @@ def test_every_kind_has_the_same_log_probabilities(changes: dict[str, Any], tran
     tgt_in[:, 0] = SPECIAL.bos
     model = load(transformers, tmp_path / "hf")
     theirs = model(input_ids=src, attention_mask=keep.long(), decoder_input_ids=tgt_in).logits.log_softmax(dim=-1)
-    ours = saved.model.head.log_probs(saved.model(src, keep, tgt_in))
+    ours = saved.model.head.log_probs(saved.model.states(src, keep, tgt_in))
     ours[..., [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
     ours = ours.log_softmax(dim=-1)
     real = ours.isfinite()

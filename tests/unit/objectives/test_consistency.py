@@ -57,9 +57,9 @@ class Reader:
             monkeypatch.setattr(embedder.positions, "embed", self._embedding(embedder.positions.embed))
 
     def _watched(self, forward: Any) -> Any:
-        def watched(src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Any:
-            self.read.append((src, src_keep, tgt_in))
-            return forward(src, src_keep, tgt_in)
+        def watched(batch: Batch) -> Any:
+            self.read.append((batch.src, batch.src_keep, batch.tgt_in))
+            return forward(batch)
 
         return watched
 
@@ -180,7 +180,7 @@ def test_simcut_is_two_passes_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
     ((src, _, tgt_in),) = reader.read
     counts = batch.tgt_weight > 0
     passes = [
-        model.head.log_probs(model(src[rows], batch.src_keep, tgt_in[rows]))[counts]
+        model.head.log_probs(model.states(src[rows], batch.src_keep, tgt_in[rows]))[counts]
         for rows in (slice(len(batch)), slice(len(batch), None))
     ]
     pairs, targets = torch.stack(passes, dim=1), batch.tgt_out[counts]

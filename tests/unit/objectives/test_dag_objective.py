@@ -20,7 +20,7 @@ def definition(model: Any, batch: Any, row: int) -> tuple[Any, Any]:
     """Of the graph of one sentence: log p [L, V] and log E [L, L]."""
     length = model.canvas_lengths(batch.src_keep[row].sum()[None])
     src = batch.src[row : row + 1, : int(batch.src_keep[row].sum())]
-    decoded = model(src, torch.ones_like(src, dtype=torch.bool), open_canvas(length))[0]
+    decoded = model.states(src, torch.ones_like(src, dtype=torch.bool), open_canvas(length))[0]
     query, key = model.transitions.query(decoded), model.transitions.key(decoded)
     return model.head.log_probs(decoded), transitions(query @ key.t() / decoded.shape[1] ** 0.5)
 

@@ -49,7 +49,7 @@ def test_blockwise_heads_guess_the_tokens_after_the_next_one() -> None:
     model, batch = model_with({"kind": "blockwise", "heads": 3}).double().eval(), batch_of(LENGTHS)
     head = model.draft_head
     assert isinstance(head, BlockwiseHeads)
-    decoded = model(batch.src, batch.src_keep, batch.tgt_in)
+    decoded = model.states(batch.src, batch.src_keep, batch.tgt_in)
     total = 0.0
     for row, weights in enumerate(batch.tgt_weight):
         length = int(weights.sum())

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
+from qkv.models.base import Output
 from qkv.objectives.noise import DropConfig, MaskOutConfig, NoiseConfig, ReplaceConfig, SwapConfig, noises
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
@@ -113,10 +114,10 @@ class Reader:
         self.head = self.model.head
         self.read: list[Tensor] = []
 
-    def __call__(self, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
-        self.read.append(tgt_in)
-        decoded: Tensor = self.model(src, src_keep, tgt_in)
-        return decoded
+    def __call__(self, batch: Batch) -> Output:
+        self.read.append(batch.tgt_in)
+        output: Output = self.model(batch)
+        return output
 
 
 def teacher(*noise: NoiseConfig) -> TeacherForcing:
@@ -136,7 +137,7 @@ def test_training_reads_noise_and_is_still_asked_for_the_true_tokens() -> None:
     report = teacher(DropConfig(rate=0.5)).training_loss(reader, batch, 1)
     assert not torch.equal(reader.read[0], batch.tgt_in)
     assert all(torch.equal(x, y) for x, y in zip(before, snapshot(batch), strict=True))
-    decoded = reader.model(batch.src, batch.src_keep, reader.read[0])
+    decoded = reader.model.states(batch.src, batch.src_keep, reader.read[0])
     gold = reader.head.log_probs(decoded).gather(2, batch.tgt_out[..., None]).squeeze(2)
     assert report.nll == pytest.approx(-float((gold * batch.tgt_weight).sum().detach()), rel=1e-5)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import others, smoothed_cross_entropy
+from qkv.models.base import Output
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
@@ -49,8 +50,8 @@ class Copier(nn.Module):
         super().__init__()
         self.head = LinearHead(nn.Parameter(sharpness * torch.eye(VOCAB)))
 
-    def forward(self, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
-        return nn.functional.one_hot(tgt_in, VOCAB).float()
+    def forward(self, batch: Batch) -> Output:
+        return Output(nn.functional.one_hot(batch.tgt_in, VOCAB).float())
 
 
 def test_a_model_that_copies_its_current_input_does_not_reach_loss_zero() -> None:

@@ -111,7 +111,7 @@ def test_overrides_set_a_key_or_a_group(pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"model__d_modl": 3}, 'train: model.d_modl: unknown key; did you mean "d_model"'),
+        ({"model__d_modl": 3}, 'train: model.d_modl: unknown key of kind "transformer"; did you mean "d_model"'),
         ({"data": {"root": "."}}, "the pairs are the data"),
         ({"seed__x": 3}, "train: seed: must be"),
     ],

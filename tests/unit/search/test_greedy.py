@@ -40,7 +40,7 @@ def brute_force(model: Transformer, src: Tensor, longest: int) -> list[int]:
     while len(prefix) <= longest:
         keep = torch.ones(1, len(src), dtype=torch.bool)
         with torch.no_grad():
-            last = model(src[None], keep, torch.tensor([prefix]))[0, -1]
+            last = model.states(src[None], keep, torch.tensor([prefix]))[0, -1]
             scores = (model.head.weight @ last).tolist()
         best = max(ALLOWED, key=lambda token: scores[token])
         if best == SPECIAL.eos:

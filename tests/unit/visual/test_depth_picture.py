@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qkv.core.errors import UsageError
-from qkv.models.saved.folder import SavedConfig, SavedModel, new_model
+from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.visual.depth import Depths, TokenDepth, depth_lines, depths_of, draw_depths
 from tests.support.small import small_config, small_text
 
@@ -17,7 +17,7 @@ def saved(bias: float = 1.0, **changes: Any) -> SavedModel:
     torch.manual_seed(0)
     stack = {"kind": "adaptive", "start_bias": bias}
     settings = small_config(**{"stack": stack, "encoder_layers": 3, "decoder_layers": 4, **changes})
-    return SavedModel(new_model(settings, tokenizers).eval(), tokenizers, SavedConfig(model=settings, text=config))
+    return SavedModel(settings.build(tokenizers).eval(), tokenizers, SavedConfig(model=settings, text=config))
 
 
 @pytest.mark.parametrize(("bias", "read", "said"), [(50.0, 1, 1), (-50.0, 3, 4)])

@@ -45,7 +45,7 @@ class ModelDrafter:
     def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
         self.model = fused(model)
         self.search = search
-        self.src_limit, self.tgt_limit = model.src_limit, model.tgt_embedder.positions.max_length
+        self.src_limit, self.tgt_limit = model.limits.src, model.limits.tgt
 
     def begin(self, sources: DraftSources) -> Drafts:
         """Nothing is drafted for a source that the other model cannot read."""

@@ -15,8 +15,10 @@ from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.encoder import EncoderLayer
+from qkv.models.transformer.model import require_transformer
 from qkv.search.speculative.drafters.base import (
     BlockLength,
     Checked,
@@ -38,11 +40,12 @@ class OwnConfig(DrafterConfig):
     block: BlockLength = 16
 
     def build(self, saved: SavedModel) -> Drafter:
-        head = saved.model.draft_head
+        model = require_transformer(saved.model, "the drafter own")
+        head, weight = model.draft_head, output_matrix(model.head)
         if isinstance(head, BlockwiseHeads):
-            return BlockwiseDrafter(head, saved.model.head.weight)
+            return BlockwiseDrafter(head, weight)
         if isinstance(head, SourceHead):
-            return SourceDrafter(head, saved.model.head.weight)
+            return SourceDrafter(head, weight)
         raise UsageError("the model has no draft head (model.draft); train one, or use the drafter jacobi or input")
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from qkv.config.yaml import read_yaml
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.core.files import MANIFEST, verify_folder, write_manifest
-from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, load_model, save_model
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, TokenizerPair
@@ -26,7 +26,7 @@ SIZE = len(TOKENIZERS.tgt)
 def saved(seed: int = 0, **changes: object) -> SavedModel:
     torch.manual_seed(seed)
     config = small_config(encoder_layers=1, decoder_layers=1, **changes)
-    model = new_model(config, TOKENIZERS)
+    model = config.build(TOKENIZERS)
     stir(model)
     return SavedModel(model, TOKENIZERS, SavedConfig(model=config, text=TEXT))
 
@@ -78,7 +78,7 @@ def test_two_tokenizers_come_back(tmp_path: Path) -> None:
     text = TextConfig(src={"kind": "whitespace"}, tgt={"kind": "char"})
     pair = text.train(lambda: ["aa ab ac"], lambda: ["xyz"])
     config = small_config()
-    model = new_model(config, pair)
+    model = config.build(pair)
     assert model.src_embedder.tokens.weight.shape[0] == len(pair.src) == 8
     assert model.head.weight.shape[0] == len(pair.tgt) == 8
     assert model.src_embedder.tokens.weight is not model.tgt_embedder.tokens.weight
@@ -89,10 +89,10 @@ def test_two_tokenizers_come_back(tmp_path: Path) -> None:
 
 
 def test_one_tokenizer_ties_all_embeddings() -> None:
-    model = new_model(small_config(), TOKENIZERS)
+    model = small_config().build(TOKENIZERS)
     assert model.src_embedder.tokens.weight is model.head.weight
     separate = TokenizerPair(TOKENIZERS.src, small_text()[1].tgt)
-    assert new_model(small_config(), separate).src_embedder.tokens.weight.shape[0] == SIZE
+    assert small_config().build(separate).src_embedder.tokens.weight.shape[0] == SIZE
 
 
 def test_saving_again_replaces_the_folder(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_learned_positions_have_an_end() -> None:
 def test_learned_positions_learn_only_where_they_are_used() -> None:
     model = saved(positions={"kind": "learned", "max_length": 9}).model
     batch = batch_of([(4, 2)], vocab=SIZE)
-    model(batch.src, batch.src_keep, batch.tgt_in).square().sum().backward()
+    model.states(batch.src, batch.src_keep, batch.tgt_in).square().sum().backward()
     for embedder, used in ((model.src_embedder, 5), (model.tgt_embedder, 3)):
         gradient = embedder.positions.weight.grad
         assert bool(gradient[:used].any(dim=1).all())
@@ -363,7 +363,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(
         made.append(str(torch.empty(0).device))
         return build_model(*given)
 
-    monkeypatch.setattr("qkv.models.saved.folder.build_model", build)
+    monkeypatch.setattr("qkv.models.transformer.build.build_model", build)
     with_config(folder, **changes)
     with pytest.raises(QkvError, match=words):
         load_model(folder)

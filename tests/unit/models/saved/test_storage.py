@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qkv.core.errors import ArgumentError, CorruptFolder
-from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, save_model
 from qkv.models.saved.storage import SCALE, dequantize_rows, from_storage, quantize_rows, to_storage
 from qkv.models.saved.weights import named_weights, read_weights
 from tests.support.small import small_config, small_text, stir
@@ -18,7 +18,7 @@ def saved() -> SavedModel:
     torch.manual_seed(0)
     text, tokenizers = small_text()
     config = small_config(encoder_layers=1, decoder_layers=1)
-    model = new_model(config, tokenizers)
+    model = config.build(tokenizers)
     stir(model)
     return SavedModel(model, tokenizers, SavedConfig(model=config, text=text))
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import MANIFEST, write_manifest
 from qkv.kernels.memory import available_memory
-from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, new_model, save_model
+from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, save_model
 from qkv.models.saved.header import read_header, require_model_memory
 from tests.support.small import small_config, small_text
 
@@ -22,7 +22,7 @@ TEXT, TOKENIZERS = small_text()
 def folder(tmp_path: Path) -> Path:
     config = small_config(encoder_layers=1, decoder_layers=1)
     save_model(
-        tmp_path / "model", SavedModel(new_model(config, TOKENIZERS), TOKENIZERS, SavedConfig(model=config, text=TEXT))
+        tmp_path / "model", SavedModel(config.build(TOKENIZERS), TOKENIZERS, SavedConfig(model=config, text=TEXT))
     )
     return tmp_path / "model"
 

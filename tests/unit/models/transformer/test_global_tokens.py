@@ -8,7 +8,6 @@ from qkv.core.errors import QkvError, UsageError
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.saved.folder import new_model
 from qkv.models.transformer.model import Transformer
 from tests.support.small import small_config, small_model, small_text
 
@@ -18,7 +17,7 @@ _, TOKENIZERS = small_text()
 def model_with(tokens: list[str]) -> Transformer:
     torch.manual_seed(0)
     setting = {"kind": "longformer", "window": 2, "global_positions": [1], "global_tokens": tokens}
-    return new_model(small_config(encoder_attention=setting, encoder_layers=1), TOKENIZERS).eval()
+    return small_config(encoder_attention=setting, encoder_layers=1).build(TOKENIZERS).eval()
 
 
 def global_at(model: Transformer, texts: list[str]) -> Tensor:

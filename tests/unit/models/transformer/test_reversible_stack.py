@@ -50,7 +50,7 @@ def test_gradients_equal_those_of_stored_activations_with_dropout_on(parts: dict
     for make in (Reversible, Stored):
         model = with_depth(make, parts)
         torch.manual_seed(3)
-        out = model(batch.src, batch.src_keep, batch.tgt_in)
+        out = model.states(batch.src, batch.src_keep, batch.tgt_in)
         out.sin().sum().backward()
         found.append({"out": out} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     ours, theirs = found
@@ -81,7 +81,7 @@ def test_training_keeps_the_same_for_every_depth(stack: str) -> None:
         model = small_model(stack=stack, residual="pre", encoder_layers=depth, decoder_layers=depth, dropout=0.1)
         batch, sizes = batch_of([(9, 8), (7, 5)]), []
         with torch.autograd.graph.saved_tensors_hooks(lambda x: sizes.append(x.nbytes) or x, lambda x: x):
-            model(batch.src, batch.src_keep, batch.tgt_in)
+            model.states(batch.src, batch.src_keep, batch.tgt_in)
         return sum(sizes)
 
     if stack == "reversible":

@@ -61,8 +61,8 @@ def test_the_ways_of_a_model_are_those_of_its_one_pass() -> None:
     with torch.no_grad():
         model.head.weight *= 10
         canvas = open_canvas(model.canvas_lengths(keep.sum(dim=1)))
-        decoded = model(src, keep, canvas)
-        log_probs = model.head.log_probs(decoded, (*NEVER_OUTPUT, SPECIAL.eos))[0]
+        decoded = model.states(src, keep, canvas)
+        log_probs = model.head.log_probs(decoded, never=(*NEVER_OUTPUT, SPECIAL.eos))[0]
         links = model.transitions(decoded, torch.tensor([18]))[0].double().numpy()
     best, tokens = (part.numpy() for part in log_probs.max(dim=1))
     said = best.astype(np.float64)

@@ -57,7 +57,7 @@ def test_one_pass_is_the_argmax_of_the_plain_model() -> None:
     model = parallel_model("nat", seed=3)
     src, keep = torch.tensor([[7, 8, 9, SPECIAL.eos]]), torch.ones(1, 4, dtype=torch.bool)
     canvas = open_canvas(torch.tensor([6]))
-    log_probs = model.head.log_probs(model(src, keep, canvas), (*NEVER_OUTPUT, SPECIAL.eos))
+    log_probs = model.head.log_probs(model.states(src, keep, canvas), never=(*NEVER_OUTPUT, SPECIAL.eos))
     (best,) = decode(model, [[7, 8, 9]], passes=1, length=6)[0]
     assert best.tokens == log_probs.argmax(dim=-1)[0].tolist()
     assert best.token_scores == pytest.approx(log_probs.amax(dim=-1)[0].tolist(), abs=1e-5)
@@ -183,7 +183,7 @@ def test_a_penalty_for_the_blank_is_taken_from_its_logit_everywhere(penalty: flo
     src = torch.tensor([[7, 8, 9, 5, SPECIAL.eos]])
     read = model.read(src, torch.ones_like(src, dtype=torch.bool))
     canvas = open_canvas(model.canvas_lengths(read.lengths))
-    logits = model.head.logits(model.fill(canvas, read), (*NEVER_OUTPUT, SPECIAL.eos))[0]
+    logits = model.head.logits(model.fill(canvas, read), never=(*NEVER_OUTPUT, SPECIAL.eos))[0]
     logits[:, model.blank] -= penalty
     best, path = logits.log_softmax(dim=1).max(dim=1)
     (found,) = decode(model, [[7, 8, 9, 5]], blank_penalty=penalty)[0]

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.core.errors import UsageError
 from qkv.core.progress import SilentReporter
-from qkv.models.saved.folder import SavedConfig, SavedModel, new_model, save_model
+from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.search.refinement.search import RefineConfig
 from qkv.text import TextConfig, WhitespaceConfig
 from qkv.translate.jobs.line_work import LineWork
@@ -98,7 +98,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(teacher: Path, tmp_path:
     text = TextConfig(shared=WhitespaceConfig())
     tokenizers = text.train(lambda: ["other words than those"], lambda: [])
     config = SavedConfig(model=small_config(), text=text)
-    save_model(tmp_path / "other", SavedModel(new_model(config.model, tokenizers), tokenizers, config))
+    save_model(tmp_path / "other", SavedModel(config.model.build(tokenizers), tokenizers, config))
     save_speaker(tmp_path / "ctc", decoder="ctc")
     for folder, words in (("other", "has another vocabulary than the model"), ("ctc", "is of the kind ctc, which")):
         with pytest.raises(UsageError, match=words) as error:

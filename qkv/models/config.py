@@ -1,0 +1,53 @@
+"""What every kind of model says of itself before it is built."""
+
+from qkv.config.base import Config, Kinds
+from qkv.models.base import MaxLengths, Model
+from qkv.models.decoders import AnyDecoder
+from qkv.models.decoders.autoregressive import AutoregressiveConfig
+from qkv.models.draft_heads import AnyDraftHead
+from qkv.models.heads import AnyHead
+from qkv.models.heads.linear import LinearConfig
+from qkv.text import TokenizerPair
+
+
+class ModelConfig(Config):
+    """The model."""
+
+    kind: str
+    d_model: int
+    """Width of the vectors."""
+    head: AnyHead = LinearConfig()
+    """How the decoder's states become probabilities of tokens."""
+    decoder: AnyDecoder = AutoregressiveConfig()
+    """How the output comes about: token by token, or all of it at once."""
+    draft: AnyDraftHead | None = None
+    """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
+
+    @property
+    def limits(self) -> MaxLengths:
+        """The longest source and target."""
+        return MaxLengths()
+
+    @property
+    def own_layers(self) -> int:
+        """How many layers with weights of their own it has."""
+        raise NotImplementedError
+
+    def build(self, tokenizers: TokenizerPair) -> Model:
+        """A model with fresh weights for these tokenizers; seed torch before for repeatable ones."""
+        raise NotImplementedError
+
+    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
+        """Why it cannot be trained on pairs up to these lengths, END included; None: it can."""
+        return None
+
+    def state_size(self, src_length: int, tgt_length: int) -> int:
+        """How many numbers the state of one hypothesis has."""
+        raise NotImplementedError
+
+    def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:
+        """The overrides that make it as small as this; None: it is not larger."""
+        raise NotImplementedError
+
+
+models = Kinds[ModelConfig]("model", default="transformer")

@@ -1,0 +1,10 @@
+"""The kinds of model, as the type of a field."""
+
+from typing import Annotated
+
+from qkv.models.config import ModelConfig, models
+from qkv.models.transformer import config as transformer
+
+AnyModel = Annotated[ModelConfig, models]
+
+__all__ = ["AnyModel", "models", "transformer"]
