@@ -1,4 +1,4 @@
-"""Where a system is good: groups of outputs by length, and of words by how often training had them."""
+"""Scores by group: outputs by length, and words by their training frequency."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ FREQUENCIES = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 99), (100, 999), (1000, None
 
 @dataclass(frozen=True)
 class LengthGroup:
-    """Outputs whose lengths lie between two numbers."""
+    """Outputs within a range of lengths."""
 
     low: int
     high: int
@@ -29,7 +29,7 @@ class LengthGroup:
 
 
 def length_groups(lengths: Sequence[int], most: int = MOST_GROUPS) -> list[LengthGroup]:
-    """Groups of about the same size; what has the same length is in the same group."""
+    """Groups of about equal size; equal lengths are in the same group."""
     edges = np.unique(np.quantile(lengths, np.linspace(0, 1, most + 1)[1:], method="lower"))
     place = np.searchsorted(edges, lengths)
     groups = []
@@ -65,7 +65,7 @@ class F1:
 
 @dataclass(frozen=True)
 class WordGroup:
-    """Words that training saw about equally often, and how well the outputs have them."""
+    """Words of similar training frequency, and how well the outputs match them."""
 
     low: int
     high: int | None

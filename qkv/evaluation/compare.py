@@ -1,4 +1,4 @@
-"""Which of several systems is better, and is it chance? The first is the baseline of the tests."""
+"""Compares systems with significance tests; the first system is the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What decided the outputs of the models, by title."""
+        """The decoding settings of the models, by title."""
         return {f"Search of {name}": f"{own.settings} (engine {own.engine})" for name, own in self.decodings.items()}
 
     @property
@@ -63,13 +63,13 @@ class Comparison:
 
     @property
     def largest_difference_first(self) -> list[int]:
-        """Questions whose answers are not equally good, by how far apart the systems are; equals stay in order."""
+        """Items on which the systems differ, by the size of the difference; ties stay in order."""
         spread = [max(scores) - min(scores) for scores in zip(*self.each.values(), strict=True)]
         return sorted((place for place, size in enumerate(spread) if size), key=lambda place: -spread[place])
 
 
 def verdict(metric: Metric, score: SystemScore) -> str:
-    """In a word what the tests say about a system, beside the baseline."""
+    """The verdict of the tests on a system, against the baseline."""
     if score.test is None:
         return "baseline"
     if not score.test.significant(LEVEL):

@@ -1,4 +1,4 @@
-"""How the outputs of a model were found, so that a score can be read and repeated: settings, and what was cut."""
+"""Records how the outputs of a model were decoded, so that a score can be reproduced: settings, and what was cut."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,30 +11,30 @@ SOURCE_KEY = "max_src_tokens"
 
 @dataclass(frozen=True)
 class Decoding:
-    """The settings of one model's search, and what became of its outputs."""
+    """The decoding settings of one model, and counts of what was cut."""
 
     engine: str
     search: dict[str, Any]
     """Every setting, the limits of the model filled in."""
     outputs: int
     outputs_cut: int
-    """Outputs that were as long as they may be before they ended."""
+    """Outputs that reached the length limit before END."""
     sources_cut: int
-    """Sources that lost their end because the model cannot read so much."""
+    """Sources that were truncated because they are too long for the model."""
     sources_split: int
     """Sources that were translated in parts."""
     unknown: UnknownCount = field(default_factory=UnknownCount)
-    """What of the sources the model does not know."""
+    """Words of the sources that are not in the vocabulary."""
 
     @property
     def settings(self) -> str:
-        """As overrides that give the same search again."""
+        """The overrides that reproduce the search."""
         named = sorted(flat(self.search), key=lambda item: item[0] != "kind")
         return " ".join(f"search.{key}={value}" for key, value in named if value is not None)
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for people, without a full stop; none if nothing was cut or unknown."""
+        """Warnings, without a full stop; empty if nothing was cut or unknown."""
         said = [
             (self.outputs_cut, f"outputs were cut at {self._limit}; {self._limit_keys} sets another limit"),
             (self.sources_cut, f"sources lost their end; {SOURCE_KEY} or the model allows no more"),
@@ -72,7 +72,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class SystemOutputs:
-    """What a system said, and how it was found if a model was asked."""
+    """The outputs of a system, and how they were decoded if it is a model."""
 
     texts: list[str]
     decoding: Decoding | None = None

@@ -1,4 +1,4 @@
-"""How good the outputs are: overall, by length, by rare words, and one by one."""
+"""Evaluates outputs: overall, by length, by word frequency, and individually."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class ScoredGroup:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All that is known about the outputs of one system."""
+    """The evaluation of one system's outputs."""
 
     test: EvaluationSet
     outputs: list[str]
@@ -60,7 +60,7 @@ class Evaluation:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What decided the outputs, by title; empty for outputs that were there already."""
+        """The decoding settings, by title; empty for outputs from a file."""
         return {} if self.decoding is None else {"Search": f"{self.decoding.settings} (engine {self.decoding.engine})"}
 
     @property
@@ -153,9 +153,9 @@ def scored_group(metrics: Sequence[Metric], rows: Sequence[Counts], group: Lengt
 
 
 def ranking_metric(metrics: Sequence[Metric]) -> Metric:
-    """What tells good and bad outputs apart one by one: edits where errors are measured, else chrF.
+    """The metric that ranks single outputs: an error rate if one is measured, else chrF.
 
-    BLEU of a single sentence says little, and that an output is wrong does not say how wrong.
+    BLEU of a single sentence says little, and exact match does not say how wrong an output is.
     """
     if not all(isinstance(metric, EditRate | WholeOutputs) for metric in metrics):
         return METRICS["chrf"]

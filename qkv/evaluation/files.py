@@ -1,4 +1,4 @@
-"""A test set: sources, right answers and outputs, from what training reads and from files with one text a line."""
+"""Reads test sets: sources, references and outputs, from corpora and from files with one text a line."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ from qkv.text.given import require_list, type_name
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """What is asked, and what is right."""
+    """Sources and their references."""
 
     name: str
-    """The file of the references: what the number of lines is held against."""
+    """The file of the references, named in messages about the number of lines."""
     references: list[list[str]]
     sources: list[str] | None = None
     lines: list[int] | None = None
@@ -31,14 +31,14 @@ class EvaluationSet:
     language: str | None = None
     """That of the right answers, where a recipe says it."""
     remarks: tuple[str, ...] = ()
-    """What looks wrong with the file, for people."""
+    """Warnings about the file."""
 
     def __len__(self) -> int:
         return len(self.references)
 
 
 def require_measurable(test: EvaluationSet, metrics: Sequence[Metric]) -> None:
-    """Refuse what a program may give by mistake: references or names in place of the objects made from them."""
+    """Reject references or names given in place of the objects made from them."""
     if not isinstance(test, EvaluationSet):
         raise ArgumentError(
             f'test: must be an EvaluationSet, not {type_name(test)}; write EvaluationSet("name", [[answer], ...])'
@@ -97,7 +97,7 @@ def _remarks(corpus: CorpusConfig, name: str, pairs: Sequence[tuple[str, str]]) 
 
 
 def set_of_pairs(name: str, pairs: Iterable[tuple[str, str]]) -> EvaluationSet:
-    """Each source once with all of its right answers; an empty line between pairs is nothing to ask."""
+    """Each source once with all of its references; empty lines between pairs are skipped."""
     kept = [(src, tgt) for src, tgt in pairs if src.strip() or tgt.strip()]
     if not kept:
         raise DataError(f"{name}: holds only empty pairs; give a file with at least one")

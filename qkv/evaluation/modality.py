@@ -1,4 +1,4 @@
-"""How many ways of saying the same there are in parallel texts (Zhou, Neubig and Gu 2020).
+"""The modality of parallel texts: how many translations a word has (Zhou, Neubig and Gu 2020).
 
 H(y | x) = - sum over y of p(y | x) log2 p(y | x) is what is not known of the target word when the source word is; p
 counts the links of a word alignment. A decoder whose words do not see each other must choose among these ways at

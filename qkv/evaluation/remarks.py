@@ -1,4 +1,4 @@
-"""What looks wrong with outputs, said before a score is believed."""
+"""Warnings about outputs that look wrong."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from qkv.evaluation.metrics.base import Metric, References
 from qkv.evaluation.metrics.sacre import Bleu
 
 SUSPICIOUS = 0.2
-"""The share of outputs from which on a habit is no accident."""
+"""The share of outputs above which a pattern is reported."""
 NOTHING = 0.005
 """A score below it is shown as 0.00."""
 
 
 def remarks_on(outputs: Sequence[str]) -> list[str]:
-    """Sentences for people; none if all is well."""
+    """Warnings; empty if nothing looks wrong."""
     empty = sum(not output.strip() for output in outputs)
     alone = sum(output.endswith(" .") for output in outputs)
     pieces = sum("@@ " in output or "▁" in output for output in outputs)
@@ -39,7 +39,7 @@ def remarks_on_case(outputs: Sequence[str], references: References) -> list[str]
 
 
 def remarks_on_metrics(metrics: Sequence[Metric], scores: Sequence[float], references: References) -> list[str]:
-    """Where a metric cannot say anything about such references."""
+    """Warn where a metric is not informative for such references."""
     answers = [answer for row in references for answer in row]
     one_word = sum(len(answer.split()) <= 1 for answer in answers)
     if 2 * one_word <= len(answers):

@@ -1,4 +1,4 @@
-"""Is a number, or a difference, more than chance? Bootstrap and approximate randomisation over rows of counts.
+"""Confidence intervals and significance tests: bootstrap and approximate randomisation over rows of counts.
 
 The draws, seeds and definitions are those of sacreBLEU, so its p-values come out (a test compares them). They are
 made here, a bounded piece at a time, because sacreBLEU's own need gigabytes for ten thousand outputs and know only its
@@ -19,7 +19,7 @@ SEED = 12345
 RESAMPLES = 1000
 SHUFFLES = 10_000
 PIECE = 4_000_000
-"""Random choices that are held in memory at once."""
+"""The number of random choices held in memory at once."""
 EQUAL = 1e-9
 """Scores that differ by less are equal: a sum in another order rounds differently."""
 
@@ -28,12 +28,12 @@ Scores = NDArray[np.float64]
 
 
 def silent(done: int, total: int | None) -> None:
-    """Progress that nobody wants to see."""
+    """Reports no progress."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What the score would be on other test sets of this kind: 95 of 100 lie between `low` and `high`."""
+    """The 95 % bootstrap confidence interval of a score."""
 
     mean: float
     low: float
@@ -97,7 +97,7 @@ def paired_tests(
 
 
 def _p_value(drawn: NDArray[np.float64], found: float) -> float:
-    """The share of draws that are as far out as what was found; what was found counts as one of them."""
+    """The share of draws at least as extreme as the observed value, which counts as one of them."""
     return float((np.sum(drawn >= found - EQUAL) + 1) / (len(drawn) + 1))
 
 

@@ -1,4 +1,4 @@
-"""Where outputs come from: a file that holds them, or a model that is asked now."""
+"""The outputs of a system: read from a file, or decoded by a model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def outputs_of(
     engine: "EngineName",
     reporter: Reporter,
 ) -> SystemOutputs:
-    """The lines of a file, or what the model in a folder says."""
+    """The lines of a file, or the outputs of the model in a folder."""
     if system.is_dir():
         return decode_outputs([system], test, settings, beam, engine, reporter)
     return SystemOutputs(read_outputs(system, test))
@@ -38,13 +38,13 @@ def decode_outputs(
     engine: "EngineName",
     reporter: Reporter,
 ) -> SystemOutputs:
-    """What a model says to the sources of the test set, or several models that vote.
+    """The outputs of a model, or of an ensemble, for the sources of the test set.
 
     `settings` are overrides, `beam` the size of a beam search if it is not among them.
     """
     if test.sources is None:
         raise UsageError(f"{models[0]}: a model needs something to translate: give the sources by --src FILE")
-    # Outputs that are there already are measured without waiting for torch.
+    # Outputs from a file are scored without importing torch.
     from qkv.translate.output import plain
     from qkv.translate.settings import translation_config, with_beam
 

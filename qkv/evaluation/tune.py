@@ -1,4 +1,4 @@
-"""Which settings of the search are best for a model: each of a grid is tried on dev data."""
+"""Tunes the search settings of a model by grid search on dev data."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ BEAM_GRID: Sequence[Mapping[str, str]] = (
     {"search.size": "1,"},
     {"search.size": "3,5,8", "search.length_penalty.alpha": "0,0.5,1,1.5"},
 )
-"""What is tried for an autoregressive model if nothing is said; the quickest first. Others: see their readers."""
+"""The default grid for autoregressive models, fastest first; other kinds bring their own."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One search, and what came of it."""
+    """One search and its scores."""
 
     settings: GridPoint
     """Its point of the grid; empty for a present search that is not in the grid."""
@@ -41,7 +41,7 @@ class Trial:
     outputs_cut: int
     seconds: float
     present: bool = False
-    """Whether this is the search that the model uses by default already."""
+    """Whether this is the model's present default search."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """By the first metric; of equals the first, so that the present search stays unless another is better."""
+        """The best by the first metric; ties go to the first, so the present search stays unless another is better."""
         sign = 1 if self.metrics[0].higher_is_better else -1
         return max(self.trials, key=lambda trial: sign * trial.scores[0])
 
@@ -158,7 +158,7 @@ def tune(
     if test.sources is None:
         raise UsageError("a model needs something to translate: give the sources by --src FILE")
     candidates = _candidates(translator, fixed, points)
-    # A beam takes about as long as it is wide: the remaining time is told by that.
+    # Decoding time is about proportional to the beam size, which gives the remaining time.
     total = sum(search.rows for _, search in candidates) * len(test)
     trials: list[Trial] = []
     before = 0

@@ -15,7 +15,7 @@ class TranslatorArguments(Config):
     engine: EngineName
     """What runs the model."""
     search: AnySearch | None
-    """How an output is found: a config, the word for a kind, or a dict of keys; None: as usual for the model."""
+    """The search: a config, the name of a kind, or a dict of keys; None: the model's default search."""
     workers: Annotated[int, Field(ge=1)] | Literal["auto"]
     """Processes, or threads of a fast engine."""
     batch_tokens: int | None = Field(ge=1)
@@ -23,6 +23,6 @@ class TranslatorArguments(Config):
     max_src_tokens: int | None = Field(ge=2)
     """A longer source is split."""
     split_long: bool
-    """Whether it is; else it is cut."""
+    """Whether a longer source is split; otherwise it is truncated."""
     overlap: bool
-    """Whether each part is read behind the one before it."""
+    """Whether each part is read together with the preceding one."""

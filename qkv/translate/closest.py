@@ -1,4 +1,4 @@
-"""Of several outputs the one that is most like a given text."""
+"""Chooses the output that is closest to a reference."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,20 +9,20 @@ from qkv.translate.output import Formatter, plain
 from qkv.translate.translation import Translation
 
 Similarity = Callable[[Sequence[str], Sequence[str]], float]
-"""How like the tokens of an output are to those of a reference."""
+"""The similarity of an output's tokens to those of a reference."""
 
 
 def closest_to(references: Path, tokenizer: Tokenizer) -> Formatter:
-    """Writes of the n-best of line n the one with the highest sentence BLEU against line n of `references`.
+    """Formats the n-best output of line n that has the highest sentence BLEU against line n of `references`.
 
-    Of equals the model's favourite. The words of this BLEU are the tokens of the model, so that it needs no rules of a
-    language and sees the reference as the model would have written it: in lower case, say. Lines come in order.
+    Ties go to the model's best. BLEU is computed on the model's tokens, so that it needs no rules of a language and
+    sees the reference as the model would have written it, lower-cased for example. Lines come in order.
     """
     numbered = enumerate(read_texts(references), start=1)
     similarity = sentence_bleu()
 
     def closest(number: int, translation: Translation) -> str:
-        # Work that is taken up again begins in the middle.
+        # Resumed work starts in the middle.
         reference = next(text for line, text in numbered if line == number)
         tokens = tokenizer.tokens(tokenizer.encode(reference))
         each = [translation, *translation.alternatives]
@@ -32,7 +32,7 @@ def closest_to(references: Path, tokenizer: Tokenizer) -> Formatter:
 
 
 def sentence_bleu() -> Similarity:
-    """sacreBLEU's sentence score of tokens as they are, up to the longest n-gram that an output has."""
+    """sacreBLEU's sentence score of given tokens, up to the longest n-gram that the output has."""
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(effective_order=True, tokenize="none")
@@ -44,5 +44,5 @@ def sentence_bleu() -> Similarity:
 
 
 def _words(tokens: Sequence[str]) -> str:
-    """Tokens with a space between them; one that is a space itself stays a word."""
+    """Tokens joined by spaces; a token that is a space stays a word."""
     return " ".join(token.replace(" ", "\u2581") for token in tokens)

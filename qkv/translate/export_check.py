@@ -1,4 +1,4 @@
-"""An exported model beside the one that it was made from: whether its outputs are as good."""
+"""Compares the outputs of an exported model with those of the original."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def sample_texts(sample: Path | None, dev_data: Path) -> list[str] | None:
 
 @dataclass(frozen=True)
 class ExportCheck:
-    """Compares an export with its model on `texts` (None: random ones), as `export_model` wants it."""
+    """Compares an export with its model on `texts` (None: random ones); an argument of `export_model`."""
 
     to: str
     quantization: str | None
@@ -51,7 +51,7 @@ class ExportCheck:
             self._compare_search(saved, folder)
 
     def _compare_outputs(self, saved: SavedModel, folder: Path) -> None:
-        """Say how far a quantised model agrees with float32, and refuse noise."""
+        """Report how far a quantised model agrees with float32, and reject one that outputs noise."""
         fast = FAST[EXPORTS[self.to]]
         if missing := missing_packages(fast, exported=True):
             self.reporter.say(f"not compared with float32, because {fast.name} cannot run here: {missing[0]}")
@@ -64,7 +64,7 @@ class ExportCheck:
         self.reporter.say(f"{self.quantization} compared with float32 on {len(sources)} {kind}: {found}")
 
     def _compare_search(self, saved: SavedModel, folder: Path) -> None:
-        """Say so if the usual search finds worse outputs in the export than in the model."""
+        """Warn if the default search finds worse outputs in the export than in the model."""
         fast = FAST[EXPORTS[self.to]]
         request = DecodeRequest(default_search(saved.config).within(saved.config.length_limit), 1, [])
         if missing_packages(fast, exported=True) or not fast.approximates(request):

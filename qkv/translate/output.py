@@ -1,4 +1,4 @@
-"""Translations as lines of text, in the forms that `qkv translate` writes."""
+"""The output formats of `qkv translate`."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from qkv.search.base import SearchConfig
 from qkv.translate.translation import Translation
 
 Formatter = Callable[[int, Translation], str]
-"""The number of an input line, from 1 on, and its translation -> the output, each line with its end."""
+"""From the number of an input line, counted from 1, and its translation to the output with its line ends."""
 
 
 def plain(number: int, translation: Translation) -> str:
@@ -36,14 +36,14 @@ def as_json(number: int, translation: Translation) -> str:
 
 
 def limit_keys(search: SearchConfig, tokens: int | None = None) -> str:
-    """Which settings lift the limit of an output that was cut, perhaps after so many `tokens`."""
+    """The settings that change the limit of an output that was cut, after `tokens` tokens if given."""
     if search.max_factor is None or (tokens is not None and tokens == search.max_length):
         return "search.max_length sets another limit"
     return "search.max_factor and search.max_extra set another limit"
 
 
 class LongLines:
-    """Tells which lines were cut, and which were translated in parts; the first ones of each one by one."""
+    """Reports which lines were cut and which were translated in parts; the first few of each individually."""
 
     SHOWN = 10
 
@@ -72,7 +72,7 @@ class LongLines:
 
 @dataclass
 class PassCount:
-    """How many passes of the decoder the outputs took, and how many tokens these gave, END counted."""
+    """Counts decoder passes and the tokens they gave, END included."""
 
     lines: int = 0
     tokens: int = 0

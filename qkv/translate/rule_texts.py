@@ -1,4 +1,4 @@
-"""The rules of an output as texts, and what of them cannot be: told with the words, which ids could not be."""
+"""Constraints on an output, given as texts; impossible ones are reported in words."""
 
 from collections.abc import Sequence
 

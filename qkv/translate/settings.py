@@ -1,4 +1,4 @@
-"""What can be set by `key.sub=value` when a model is used."""
+"""The settings for decoding, as `key.sub=value`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,14 +23,14 @@ class TranslationConfig(Config):
     search: AnySearch = BeamConfig()
     """How an output is found."""
     batch_tokens: int | None = Field(default=None, ge=1)
-    """The most source tokens of a batch, padding included, counted once for each hypothesis; null: what the engine
-    likes."""
+    """The most source tokens of a batch, padding included, counted once for each hypothesis; null: the engine's
+    default."""
     max_src_tokens: int | None = Field(default=MAX_SRC_TOKENS, ge=2)
     """A longer source, END included, is split; null: only what the model cannot read."""
     split_long: bool = True
     """Split where a sentence ends, else at clause marks, else at spaces; false: cut the rest off."""
     overlap: bool = False
-    """Read each part of a split source behind the one before it."""
+    """Read each part of a split source together with the preceding one."""
     draft: AnyDrafter | None = None
     """What drafts for greedy search, so that it is faster with the same output; null: what the model carries."""
 
@@ -41,7 +41,7 @@ class TranslationConfig(Config):
         workers: int | Literal["auto"] = "auto",
         draft: str = "auto",
     ) -> Translator:
-        """With these settings; `draft` says what drafts if they do not."""
+        """A translator with these settings; `draft` is used if they name no drafter."""
         return Translator(
             models,
             engine,
@@ -56,7 +56,7 @@ class TranslationConfig(Config):
 
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
-    """The defaults, those of the model if one is given, with the overrides laid over them; raises UsageError."""
+    """The defaults, or the model's own if one is given, with the overrides applied; raises UsageError."""
     usual = {"search": _search_before(overrides, model)}
     return with_overrides(TranslationConfig, usual, overrides, "command line")
 
@@ -64,20 +64,20 @@ def translation_config(overrides: Sequence[str], model: Path | None = None) -> T
 def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, Any]:
     """The settings that the overrides change: those of the model, or the defaults if they name a kind of search.
 
-    With a kind named, the model is not read, so that mistakes in the overrides are found before the model's.
+    If a kind is named, the model is not read, so that errors in the overrides are reported first.
     """
     search = apply_overrides({}, overrides).get("search")
     kind = search.get("kind") if isinstance(search, dict) else search
     if kind is not None or model is None:
         return {"kind": kind or "beam"}
     given = search if isinstance(search, dict) else {}
-    # The same inside: a length penalty whose kind is named has none of the keys of another kind.
+    # The same for nested kinds: a length penalty whose kind is named keeps no keys of another kind.
     named = {key for key, value in given.items() if isinstance(value, dict) and "kind" in value}
     return {key: value for key, value in default_settings(model).items() if key not in named}
 
 
 def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
-    """The overrides and, behind them, what --beam says; raises UsageError if they choose a search without a beam."""
+    """The overrides followed by that of --beam; raises UsageError if they choose a search without a beam."""
     if size is None:
         return [*overrides]
     kind = _search_before(overrides, model)["kind"]
@@ -92,7 +92,7 @@ def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = N
 
 
 def with_draft(overrides: Sequence[str], draft: str) -> list[str]:
-    """The overrides and what --draft says, a word or a folder: drafts are for greedy search, so that is the default."""
+    """The overrides and that of --draft, a name or a folder. Drafts make greedy search the default."""
     if draft in ("auto", "none"):
         return [*overrides]
     words = [name for name in drafters.names() if name != "model"]

@@ -1,4 +1,4 @@
-"""The texts that a program gives to a `Translator`, each with what its output must hold."""
+"""Checks the texts given to a `Translator`, each with the constraints on its output."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -13,7 +13,7 @@ TextPair = tuple[str, str]
 def sources_of(
     texts: Iterable[str], prefixes: Iterable[str] | None, required: Iterable[Iterable[str]] | None
 ) -> Iterator[SourceText]:
-    """Each text with its prefix and required words. What is no list is refused at once, a wrong item in its turn."""
+    """Each text with its prefix and required words. Wrong items are rejected when they are reached."""
     beginnings = repeat("") if prefixes is None else checked_texts("prefixes", prefixes)
     words: Iterator[Sequence[str]] = repeat(()) if required is None else _word_lists(required)
     given = {

@@ -1,4 +1,4 @@
-"""A text that is too long for a model, in parts that are not: sentences, else clauses, else words, else characters."""
+"""Splits a text that is too long for a model: at sentences, else clauses, else words, else characters."""
 
 import re
 import sys
@@ -21,11 +21,11 @@ MARKS = {
 NO_END = re.compile(r"(?:^|[\s(])(?:\w|\d{1,2}|Mr|Mrs|Ms|Dr|Prof|St|Nr|No|bzw|ca|vs|etc|e\.g|i\.e)\.$")
 """A full stop that ends no sentence: initials, ordinals, common abbreviations."""
 BYTES = 4
-"""No tokenizer makes more tokens of a character."""
+"""The most tokens that a tokenizer makes of one character."""
 
 
 class TextUnit(NamedTuple):
-    """A stretch of text that stays together, and the white space behind it."""
+    """A span of text that stays together, and the white space after it."""
 
     text: str
     gap: str
@@ -44,7 +44,7 @@ class SplitText:
 
 @dataclass(frozen=True)
 class Known:
-    """The sources that a model was trained on: tokens of the longest and of one in the middle, END included."""
+    """Lengths of the sources that a model was trained on, in tokens with END."""
 
     longest: int | None = None
     median: int | None = None
@@ -53,8 +53,8 @@ class Known:
 class Splitter:
     """Splits texts that have more than `longest` tokens, END included, or more than the longest that the model knows.
 
-    Each sentence is a part, and short ones stand together as long as a source that the model knows well: one that was
-    trained on sentences leaves some out when it is given several. A sentence is broken up only if it has more than
+    Each sentence is a part, and short ones are joined up to a length that the model knows well: a model that was
+    trained on sentences drops some when it is given several. A sentence is broken up only if it has more than
     `longest` tokens, into pieces that the model knows.
     """
 
@@ -68,7 +68,7 @@ class Splitter:
         """Tokens of a space between two words: those of characters have one."""
 
     def fits(self, tokens: int) -> bool:
-        """Whether a text of so many tokens, END included, need not be looked at."""
+        """Whether a text of this many tokens, END included, needs no splitting."""
         return tokens <= self.piece
 
     def split(self, text: str) -> SplitText:
@@ -89,7 +89,7 @@ class Splitter:
         return SplitText([part.text for part in parts], [part.gap for part in parts[:-1]], at)
 
     def _pieces(self, given: Sequence[TextUnit], level: int) -> tuple[list[TextUnit], Level]:
-        """What a sentence consists of, each small enough; and the smallest kind of place between them."""
+        """The pieces of a sentence, each small enough, and the finest level at which it was split."""
         found: list[TextUnit] = []
         smallest = level
         units = [piece for unit in given for piece in self._smaller(unit, LEVELS[level])]
@@ -110,7 +110,7 @@ class Splitter:
         return [*(TextUnit(text, "") for text in slices[:-1]), TextUnit(slices[-1], unit.gap)]
 
     def _packed(self, units: Sequence[TextUnit], limit: int) -> list[TextUnit]:
-        """Units that follow each other put together, as many as `limit` tokens hold; one that has more stands alone."""
+        """Join neighbouring units up to `limit` tokens; a longer unit stays alone."""
         groups: list[list[TextUnit]] = []
         filled = 0
         for unit, tokens in zip(units, self._count(units), strict=True):
@@ -122,7 +122,7 @@ class Splitter:
         return [part for group in groups for part in self._checked(group)]
 
     def _checked(self, group: list[TextUnit]) -> list[TextUnit]:
-        """The group as one, or its halves if together they have more tokens than one by one."""
+        """The group as one unit, or its halves if the joined text has too many tokens."""
         whole = TextUnit("".join(unit.text + unit.gap for unit in group[:-1]) + group[-1].text, group[-1].gap)
         if len(group) == 1 or self._count([whole])[0] <= self.longest:
             return [whole]
@@ -146,7 +146,7 @@ def _cut(unit: TextUnit, level: Level) -> list[TextUnit]:
 
 
 def _goes_on(text: str, start: int, end: int, after: int, level: Level) -> bool:
-    """Whether what looks like the end of a sentence is none."""
+    """Whether what looks like the end of a sentence is not one."""
     if level != "sentence" or "\n" in text[end:after]:
         return False
     return text[after].islower() or bool(NO_END.search(text, start, end))
@@ -154,7 +154,7 @@ def _goes_on(text: str, start: int, end: int, after: int, level: Level) -> bool:
 
 @dataclass(frozen=True)
 class PartBehind:
-    """A part with the one before it."""
+    """A part together with the preceding one."""
 
     number: int
     """Which of all parts of all texts it is."""
@@ -181,7 +181,7 @@ def _places(splits: Sequence[SplitText]) -> Iterator[tuple[SplitText, int]]:
 
 
 def without_beginning(hypothesis: Hypothesis, part: PartBehind, ids: Sequence[int]) -> Hypothesis:
-    """What follows the prefix. `ids` are those of the part itself: what it looked at before them is left out."""
+    """What follows the prefix. `ids` are those of the part itself: attention to what precedes them is dropped."""
     first = len(part.prefix)
     weights = hypothesis.attention
     return replace(
@@ -193,9 +193,9 @@ def without_beginning(hypothesis: Hypothesis, part: PartBehind, ids: Sequence[in
 
 
 def joined(each: Sequence[Translation], split: SplitText) -> Translation:
-    """Part after part, with the white space between them that the source had.
+    """Join the translations of the parts, with the white space of the source between them.
 
-    Of the n-best the n-th outputs of the parts belong together; a part that has fewer gives its last one.
+    The n-th best outputs of the parts belong together; a part with fewer outputs repeats its last.
     """
     if len(each) == 1:
         return each[0]
@@ -224,7 +224,7 @@ def _joined(each: Sequence[Translation], split: SplitText) -> Translation:
 
 
 def _alignment(each: Sequence[Translation]) -> list[list[float]] | None:
-    """Each part looks at itself alone."""
+    """Each part attends only to itself."""
     if any(one.alignment is None for one in each):
         return None
     width = sum(len(one.src_tokens) for one in each)

@@ -1,4 +1,4 @@
-"""Texts to token ids, batches to an engine, hypotheses to texts: in order, whatever the batches."""
+"""From texts to token ids, batches, hypotheses and back to texts, in the order of the input."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +20,12 @@ from qkv.translate.splitting import Known, Splitter, SplitText, joined, parts_be
 from qkv.translate.translation import Translation
 
 CountDone = Callable[[int], None]
-"""Called with the number of texts that are done, after each step; stops the work by raising."""
+"""Called after each step with the number of finished texts; raising stops the work."""
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """One text, and what its output must hold."""
+    """A source text with the constraints on its output."""
 
     text: str
     prefix: str = ""
@@ -36,7 +36,7 @@ class SourceText:
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """What is wanted of every text."""
+    """What to return for every text."""
 
     nbest: int = 1
     alignment: bool = False
@@ -58,7 +58,7 @@ class DecodeOptions:
 
 @dataclass(frozen=True)
 class Reading:
-    """What becomes of long texts."""
+    """How long texts are treated."""
 
     max_src_tokens: int | None = None
     """The most tokens of a source, END included; None: as many as the engine can read."""
@@ -108,7 +108,7 @@ class TextDecoder:
         self.reading = reading or Reading()
         limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
         self.longest = min(limits, default=None)
-        # Two parts that overlap are read at once.
+        # Two overlapping parts are read together.
         halved = self.longest and (max(2, self.longest // 2) if self.reading.overlap else self.longest)
         self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
         self.rules = RuleTexts(tokenizers.tgt, options.forbidden)
@@ -184,7 +184,7 @@ class TextDecoder:
 
     @contextmanager
     def _enough_memory(self) -> Iterator[None]:
-        """An engine that gets no memory says so in its own words; any other error stays what it is."""
+        """Engines report a failed allocation in different ways; other errors pass through."""
         try:
             yield
         except (RuntimeError, MemoryError) as error:
@@ -207,7 +207,7 @@ class TextDecoder:
         return [joined(list(islice(parts, len(split.parts))), split) for split in prepared.splits]
 
     def _overlapping(self, prepared: PreparedTexts, alone: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """The same, but each part that follows another one is translated again, behind it."""
+        """The same, but each part after the first is translated again, together with the preceding one."""
         behind = parts_behind(prepared.splits, prepared.ids, alone)
         again = replace(prepared, ids=self._encode([part.text for part in behind]))
         constraints = [replace(prepared.constraints[part.number], prefix=part.prefix) for part in behind]

@@ -41,7 +41,7 @@ from qkv.translate.texts import DecodeOptions, Reading, SourceText, TextDecoder
 from qkv.translate.translation import Translation
 
 ReportProgress = Callable[[int, int], None]
-"""Called with (done, total) now and then; it stops the work by raising."""
+"""Called with (done, total) from time to time; raising stops the work."""
 CHUNK = 512
 """Lines of a stream that are sorted and batched together."""
 PATIENCE = 3.0
@@ -117,12 +117,12 @@ class Translator:
 
     @cached_property
     def search(self) -> SearchConfig:
-        """What was asked for, or what is usual for the model; with the model's limits where it sets none."""
+        """The given search or the model's default, with the model's limits where it sets none."""
         search = self._search or default_search(self.models.config)
         return search.within(self.models.config.length_limit)
 
     def with_search(self, search: SearchConfig) -> "Translator":
-        """Another one for this search, which shares the models and engines of this one."""
+        """Another translator with this search, which shares the models and engines."""
         other = copy.copy(self)
         # An engine that was compared for one search may be worse at another.
         other._search, other._decoders, other._compared = search, {}, set()
@@ -138,7 +138,7 @@ class Translator:
 
     @cached_property
     def reading(self) -> Reading:
-        """What becomes of long texts."""
+        """How long texts are treated."""
         if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
             raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
         known = Known(self.models.config.longest_src, self.models.config.median_src)
@@ -199,7 +199,7 @@ class Translator:
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
         if len(sources) == 1 and len((prepared := decoder.prepare(sources)).batches) == 1:
-            # Starting a thread for the one batch would take as long as a short sentence.
+            # Starting a thread for a single batch would take as long as a short sentence.
             return decoder.finish(prepared, [decoder.decode(prepared, prepared.batches[0])])
         found: list[Translation] = []
         with closing(self.chunks(sources, options)) as chunks:
@@ -218,7 +218,7 @@ class Translator:
         forbidden: Iterable[str] = (),
         required: Iterable[Iterable[str]] | None = None,
     ) -> Generator[Translation]:
-        """The same for any number of lines: some are read ahead, and never many are in memory. Closing it ends all."""
+        """The same for a stream of any length; few lines are in memory at once. Closing it stops everything."""
         rules = tuple(checked_texts("forbidden", forbidden))
         options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
         return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
@@ -249,7 +249,7 @@ class Translator:
             yield found
 
     def decoder(self, options: DecodeOptions) -> TextDecoder:
-        """What translates in this process, with the engine that can do what is wished."""
+        """The decoder of this process, with the engine that supports the options."""
         if options not in self._decoders:
             require_search_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
             engine = self.engines.choose(self._example(options))
@@ -269,7 +269,7 @@ class Translator:
         return self.decoder(options)
 
     def _example(self, options: DecodeOptions) -> DecodeRequest:
-        """A request by which an engine can tell whether it can do what is wished."""
+        """A request by which an engine can tell whether it supports the options."""
         some = [SPECIAL.unk]
         constraints = Constraints(
             prefix=some if options.prefixes or self.overlap else (),

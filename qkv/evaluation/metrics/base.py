@@ -1,4 +1,4 @@
-"""What every metric is: counts of each output that may be added up, and a score from their sum."""
+"""The base class of metrics: additive counts for each output, and a score from their sum."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ Counts = NDArray[np.float64]
 class Metric(ABC):
     """A named score and its direction.
 
-    Because a score comes from a sum of rows, a part of the test set, a resampled test set and two systems
-    shuffled into each other are scored without looking at a text again.
+    Because a score depends only on a sum of rows, parts of the test set, resampled test sets and shuffled systems are
+    scored without looking at the texts again.
 
     Examples:
         >>> from qkv import Metric
@@ -35,7 +35,7 @@ class Metric(ABC):
     about: ClassVar[str]
     higher_is_better: ClassVar[bool]
     needs_language: ClassVar[bool] = False
-    """Whether it goes by the rules of the language of the references."""
+    """Whether it depends on the language of the references."""
 
     def for_language(self, language: str | None) -> Self:
         """This metric for references in the given language (None: unknown); few metrics depend on it."""
@@ -55,7 +55,7 @@ class Metric(ABC):
 
     @abstractmethod
     def signature(self, references: References) -> str:
-        """Every choice that the number depends on."""
+        """Every setting that the number depends on."""
 
     def score(self, outputs: Sequence[str], references: References) -> float:
         """The score of a whole test set; `references` has for each output a list of its right answers."""

@@ -1,4 +1,4 @@
-"""Which metrics fit a task, by what its right answers look like."""
+"""Chooses default metrics by what the references look like."""
 
 import unicodedata
 from collections import Counter
@@ -32,7 +32,7 @@ SENTENCES = DefaultMetrics(["bleu", "chrf", "ter"], "sentences")
 def default_metrics(
     references: Sequence[Sequence[str]], sources: Sequence[str] | None = None, language: str | None = None
 ) -> DefaultMetrics:
-    """What to measure when nobody says. `language`, that of the references, adds bleu_tok_lc for sentences."""
+    """The metrics to use if none are given. `language`, that of the references, adds bleu_tok_lc for sentences."""
     found = _task([answers[0] for answers in references], sources)
     if found is SENTENCES and language is not None:
         return DefaultMetrics([*found.names, "bleu_tok_lc"], found.why)

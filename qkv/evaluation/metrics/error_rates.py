@@ -13,7 +13,7 @@ from qkv.evaluation.metrics.base import Counts, Metric, References, reference_co
 
 
 def comparable(text: str) -> str:
-    """What is compared: letters in composed form (NFC), and one space between words whatever stood there."""
+    """The text that is compared: in composed form (NFC), with single spaces between words."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

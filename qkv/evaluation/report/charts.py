@@ -28,7 +28,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class BarGroup:
-    """Bars that stand together: the label below them, and a score for each series."""
+    """A group of bars: the label below them, and a score for each series."""
 
     label: str
     size: int

@@ -1,4 +1,4 @@
-"""An output beside a reference: which words they share, and which only one of them has."""
+"""The differences between an output and a reference: shared words, and words that only one of them has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from difflib import SequenceMatcher
 from itertools import groupby
 
 MOST_PAIRS = 250_000
-"""Words of one text times words of the other: beyond, a mark helps nobody and takes seconds."""
+"""The largest product of the texts' lengths in words: beyond it, marking takes seconds and helps nobody."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a text; `shared` if the other text has it at this place too."""
+    """A span of a text; `shared` if the other text has it too."""
 
     text: str
     shared: bool

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: tables, plots, outputs beside references."""
+"""The report as one self-contained HTML file: tables, plots, outputs with their references."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class MarkedOutput:
 
 @dataclass(frozen=True)
 class Example:
-    """One question with everything that is known about it."""
+    """One item of the test set with its outputs and references."""
 
     number: int
     source: str | None
@@ -43,7 +43,7 @@ class Section:
     title: str
     examples: list[Example]
     instead: str = ""
-    """What to say where there are none."""
+    """The text to show if there are none."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _example(
         number=place + 1,
         source=None if found.test.sources is None else found.test.sources[place],
         outputs=[MarkedOutput(name, marked.output) for name, marked in marks.items()],
-        # Two systems miss different words of it: with several, the reference stays unmarked.
+        # Different systems miss different words: with several, the reference is not marked.
         reference=[Piece(shown, True)] if len(systems) > 1 else next(iter(marks.values())).reference,
         other_references=[answer for answer in dict.fromkeys(answers) if answer != shown],
         scores=[f"{name} {scores[place]:.1f}" for name, scores in each.items()],
@@ -142,7 +142,7 @@ def _charts(pages: Sequence[Sequence[Plot]]) -> list[list[BarChart]]:
 def _render(title: str, parts: list[TestSetReport]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    # Outputs, sources and file names are anybody's text: everything is escaped.
+    # Outputs, sources and file names are untrusted text: everything is escaped.
     environment = Environment(loader=PackageLoader("qkv.evaluation.report"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html").render(
         title=title, parts=parts, resamples=f"{RESAMPLES:,}", seed=SEED, no_charts=INSTALL

@@ -1,4 +1,4 @@
-"""Evaluations and comparisons as tables, which the terminal and the HTML report show alike."""
+"""Evaluations and comparisons as tables, for the terminal and the HTML report."""
 
 from dataclasses import dataclass, field
 

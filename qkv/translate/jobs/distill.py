@@ -1,5 +1,5 @@
 """Sequence-level distillation (Kim and Rush 2016): each target is replaced by argmax_Y p_teacher(Y | X), as far as the
-search finds it. A student that learns from these has less to choose between.
+search finds it. A student that learns from these targets has fewer alternatives to model.
 
 OUT/train.src            the sources, one a line
 OUT/train.tgt            what the teacher says, line n for line n
@@ -39,7 +39,7 @@ PREPARED, STORES, LOCK = "prepared", "stores", "lock"
 MOVED = (SRC, REF, DEV_SRC, DEV_TGT)
 """First written to OUT/prepared."""
 OURS = {SRC, TGT, REF, DEV_SRC, DEV_TGT, PREPARED, MANIFEST, MARKER, f"{TGT}.part", f"{TGT}.journal"}
-"""All that there may be in OUT, besides temporary files."""
+"""Everything that OUT may contain, besides temporary files."""
 
 
 def prepare_recipe(data: DataConfig, translator: Translator, out: Path, reporter: Reporter) -> None:
@@ -68,7 +68,7 @@ def prepare_files(src: Path, tgt: Path | None, out: Path) -> None:
 
 @contextmanager
 def at_work_on(out: Path) -> Iterator[None]:
-    """Have `out`, which is new or was begun by this program, for this process alone."""
+    """Lock `out`, which is new or was created by this program, for this process."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: is not a folder; choose another name")
     names = sorted(path.name for path in out.iterdir()) if out.exists() else []
@@ -95,10 +95,10 @@ def _was_begun_before_markers(out: Path) -> bool:
 
 
 def distill(translator: Translator, out: Path, closest: int | None, reporter: Reporter, restart: bool = False) -> None:
-    """Translate what is prepared in `out`, which this process is `at_work_on`. Stopped at any time, it goes on when it
-    is called again in the same way.
+    """Translate what is prepared in `out`, which this process is `at_work_on`. If it is stopped at any time, calling it
+    again in the same way resumes it.
 
-    `closest`: of so many outputs of the teacher take the one that is most like the target.
+    `closest`: of this many outputs of the teacher, take the one closest to the target.
     """
     prepared = out / PREPARED
     if closest and not (prepared / REF).exists():
@@ -116,7 +116,7 @@ def distill(translator: Translator, out: Path, closest: int | None, reporter: Re
         for name in MOVED:
             if (prepared / name).exists():
                 (prepared / name).replace(out / name)
-            else:  # of a job with other data, which is given up
+            else:  # of an abandoned job with other data
                 (out / name).unlink(missing_ok=True)
         paths = {name: out / file for name, file in files.items()}
         work.to_file(read_sources(out / SRC, None, "error"), out / TGT, paths, restart)
@@ -126,7 +126,7 @@ def distill(translator: Translator, out: Path, closest: int | None, reporter: Re
 
 
 def _require_same(about: dict[str, Any], out: Path) -> None:
-    """What is there must be what would be made."""
+    """Existing data must equal what would be written."""
     there = verify_folder(out)
     if differs := [key for key in about if there.get(key) != about[key]]:
         shutil.rmtree(out / PREPARED)

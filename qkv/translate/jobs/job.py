@@ -1,7 +1,7 @@
-"""A long job whose output grows in a file: killed at any time and started again, it goes on and loses nothing.
+"""A long job that writes to a file: killed at any time and started again, it resumes and loses nothing.
 
 OUT.qkv-*.part   the output so far, under a name that no other file has
-OUT.journal      the name of that file, what it is the output of, and after each piece how much of it counts
+OUT.journal      the name of that file, what it is the output of, and after each chunk how much of it is valid
 OUT              appears, by renaming the part, when everything is done; the journal is removed
 """
 
@@ -23,7 +23,7 @@ from qkv.core.reading import STRICT, Count, parse_record
 from qkv.core.temporary import PART, is_unique_name, unique_name
 
 BEGINNING = b'{"job": '
-"""Of every journal."""
+"""The first bytes of every journal."""
 GO_ON = "what was done is kept: give the same command again to go on"
 
 
@@ -71,7 +71,7 @@ class Job:
                 sync(output.parent)
 
     def _read(self, identity: dict[str, Any]) -> bool:
-        """What the journal says; False if nothing is done yet. A last line that is not whole does not count."""
+        """Read the journal; False if nothing is done yet. An incomplete last line does not count."""
         whole = self.journal.read().rpartition(b"\n")[0]
         if not whole:
             return False
@@ -98,7 +98,7 @@ class Job:
 
     def _take_up(self) -> None:
         """Compare what was written with the journal."""
-        # Without the part: killed before it was there, or between its renaming and the removal of the journal.
+        # Without the part, the job was killed before creating it, or between renaming it and removing the journal.
         self.finished = self.size > 0 and not self.part.exists() and self.output.exists()
         file = self.output if self.finished else self.part
         there = file.stat().st_size if file.exists() else 0
@@ -106,7 +106,7 @@ class Job:
             raise QkvError(f"{file}: is not what {self.journal.name} says; begin again with --restart")
 
     def commit(self, text: bytes, lines: int) -> None:
-        """Add the output of the next `lines` lines; when this returns, no power cut takes it away."""
+        """Append the output of the next `lines` lines; it is on disk when this returns."""
         with _told(self.part):
             _write(self.file, text)
             os.fsync(self.file.fileno())
@@ -116,7 +116,7 @@ class Job:
         self._append({"lines": self.lines, "bytes": self.size, "crc32": self.check})
 
     def finish(self) -> None:
-        """Let the output appear under its name."""
+        """Rename the part to its final name."""
         with _told(self.output):
             if not self.finished:
                 os.fsync(self.file.fileno())
@@ -137,9 +137,9 @@ class Job:
 
 @contextmanager
 def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> Iterator[Job]:
-    """The job that writes `output`: a new one, or the one that was begun with the same `identity`.
+    """The job that writes `output`: a new one, or the one that was started with the same `identity`.
 
-    `identity` is what the output depends on, as plain data; a job that was begun with another one is refused.
+    `identity` is what the output depends on, as plain data; a job that was started with another identity is rejected.
     """
     output = Path(os.path.realpath(output))
     if output.exists() and not output.is_file():
@@ -156,7 +156,7 @@ def open_job(output: Path, identity: dict[str, Any], restart: bool = False) -> I
 
 
 def _require_journal(journal: IO[bytes]) -> None:
-    """Refuse a file that only happens to have this name. An empty one, or the torn beginning of one, is ours."""
+    """Reject a file that only happens to have this name. An empty journal, or a truncated one, is ours."""
     beginning = journal.read(len(BEGINNING))
     journal.seek(0)
     if not BEGINNING.startswith(beginning):
@@ -168,7 +168,7 @@ def _require_journal(journal: IO[bytes]) -> None:
 def _forget(journal: IO[bytes], output: Path) -> None:
     """Remove what a job has done so far."""
     journal.seek(0)
-    # A journal from before parts had unique names, and one that is damaged, name nothing that is surely ours.
+    # A damaged journal, or one from before parts had unique names, names nothing that is certainly ours.
     with suppress(CorruptFolder, KeyError):
         first = parse_record(journal.readline(), _Begun, Path(journal.name), "a journal")
         output.with_name(first["part"]).unlink(missing_ok=True)
@@ -177,7 +177,7 @@ def _forget(journal: IO[bytes], output: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for this process alone. The lock goes with the process, however it ends."""
+    """Open a file with an exclusive lock, which is released when the process ends for any reason."""
     while True:
         with _told(path):
             file = path.open("a+b", buffering=0)

@@ -1,4 +1,4 @@
-"""Lines of a file or a stream to lines of output: straight through, or as a job that can be taken up again."""
+"""Translates the lines of a file or a stream: straight to stdout, or as a job that can be resumed."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ from qkv.translate.translator import CHUNK, Translator
 
 @dataclass(frozen=True)
 class LineWork:
-    """What is done with each line."""
+    """A translator and the format of its output."""
 
     translator: Translator
     options: DecodeOptions
@@ -31,7 +31,7 @@ class LineWork:
     reporter: Reporter
 
     def to_stdout(self, sources: Iterable[SourceText], path: Path | None) -> None:
-        """`path` is where the sources come from; None: standard input, and a person who types is answered at once."""
+        """`path` is where the sources come from; None: standard input, where a terminal is answered line by line."""
         if path is None and sys.stdin.isatty():
             for number, source in enumerate(sources, start=1):
                 decoder = self.translator.compared(self.options, [source])
@@ -42,9 +42,9 @@ class LineWork:
             _write_out(text)
 
     def to_file(self, sources: Iterable[SourceText], output: Path, files: dict[str, Path], restart: bool) -> None:
-        """A job. `files` are what the sources come from, the lines to translate first."""
+        """Run as a job. `files` are what the sources come from, the lines to translate first."""
         read = {name: survey(path) for name, path in files.items()}
-        # The first lines decide on the engine, so that a job that goes on has the one that it began with.
+        # The first lines decide the engine, so that a resumed job uses the one it started with.
         rest = iter(sources)
         first = list(islice(rest, CHUNK))
         self.translator.compared(self.options, first)
@@ -60,7 +60,7 @@ class LineWork:
             job.finish()
 
     def _pieces(self, sources: Iterable[SourceText], start: int, total: int | None) -> Iterator[tuple[bytes, int]]:
-        """The output of some lines at a time, and how many lines they were."""
+        """Yields the output of some lines at a time, and their number."""
         counting = self.reporter.counting("Translating")
         long = LongLines(self.name, self.translator.search, self.reporter.say)
         passes = PassCount()
@@ -83,13 +83,13 @@ class LineWork:
             self.reporter.say(passes.told())
 
     def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
-        """All that the output depends on, under names that can stand after "another"."""
+        """Everything that the output depends on, under names that fit after "another"."""
         translator, options = self.translator, self.options
         decoder = translator.decoder(options)
         return {
             **{name: file.sha256 for name, file in read.items()},
             "model": translator.checksums,
-            # Which model rescores, "model" says: not by its path, which may be another one tomorrow.
+            # The rescoring model is identified under "model", not by its path, whose contents may change.
             "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
@@ -107,7 +107,7 @@ def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> 
 
 
 def _write_out(content: bytes) -> None:
-    """To standard output at once; nothing is left that could fail later."""
+    """Write to standard output unbuffered, so that nothing can fail later."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(sys.stdout.fileno(), rest) :]

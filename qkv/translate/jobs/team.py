@@ -1,4 +1,4 @@
-"""Several worker processes with one thread each: a small model uses two cores better so than with two threads."""
+"""A pool of worker processes with one thread each: for a small model, faster than one process with several threads."""
 
 import os
 import pickle
@@ -17,25 +17,25 @@ from qkv.translate.texts import SourceText
 from qkv.translate.translation import Translation
 
 AHEAD = 2
-"""Chunks that are read ahead for each worker, so that none has to wait."""
+"""Chunks read ahead per worker, so that none has to wait."""
 HEED = 1.0
-"""Seconds after which a signal is heeded at the latest. One that comes as the main thread begins to wait for an answer,
-or that another thread receives, does not wake it.
+"""Seconds after which a signal is handled at the latest: one that arrives as the main thread begins to wait, or in
+another thread, does not wake it.
 """
 
 
 def command(descriptor: int) -> list[str]:
-    """What starts a worker that answers through an open file."""
+    """The command that starts a worker, which answers through an open file."""
     return child_command("qkv.translate.jobs.worker", str(descriptor))
 
 
 class Worker:
-    """One process at the other end of two pipes."""
+    """A worker process, connected by two pipes."""
 
     def __init__(self, setup: Setup) -> None:
         answers, other_end = os.pipe()
         try:
-            # A session of its own: Ctrl-C reaches this process only, and the workers end when their pipe closes.
+            # A separate session: Ctrl-C reaches this process only, and the workers end when their pipe closes.
             self.process = subprocess.Popen(
                 command(other_end),
                 stdin=subprocess.PIPE,
@@ -51,7 +51,7 @@ class Worker:
 
     def _send(self, message: object) -> None:
         assert self.process.stdin
-        # A process that is dead is noticed when its answer does not come.
+        # A dead process is noticed when its answer does not arrive.
         with suppress(BrokenPipeError):
             pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
@@ -75,10 +75,10 @@ class Worker:
         self.process.wait()
 
     def close(self) -> None:
-        """After nobody waits for an answer any more."""
+        """Close the pipes, once nothing waits for an answer."""
         assert self.process.stdin
         self.answers.close()
-        # What was still to be sent to a dead process does not matter.
+        # What was still buffered for a dead process does not matter.
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
@@ -90,7 +90,7 @@ def _result(future: Future[list[Translation]]) -> list[Translation]:
 
 
 def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[SourceText]]) -> Iterator[list[Translation]]:
-    """The translations of each chunk, in order. However this ends, no process is left."""
+    """Yields the translations of each chunk, in order. No process outlives the generator."""
     team: list[Worker] = []
     idle: SimpleQueue[Worker] = SimpleQueue()
 
@@ -105,9 +105,9 @@ def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[SourceTe
     threads = ThreadPoolExecutor(workers)
     try:
         for chunk in chunks:
-            # None is started that would have nothing to do.
+            # Start no worker that would have nothing to do.
             if len(team) < workers:
-                # In a thread that lives until the end, since the worker ends with it; one is free for each worker.
+                # In a thread of the pool, since a worker dies with the thread that started it.
                 team.append(threads.submit(Worker, setup).result())
                 idle.put(team[-1])
             waiting.append(threads.submit(translate, chunk))
@@ -116,7 +116,7 @@ def translate_in_team(setup: Setup, workers: int, chunks: Iterable[list[SourceTe
         while waiting:
             yield _result(waiting.popleft())
     finally:
-        # A thread that waits for an answer is freed by the death of its worker.
+        # Killing a worker releases the thread that waits for its answer.
         for worker in team:
             worker.kill()
         threads.shutdown(cancel_futures=True)

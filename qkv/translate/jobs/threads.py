@@ -1,4 +1,4 @@
-"""Batches of a stream in several threads of this process, for an engine that computes outside of Python."""
+"""Decodes the batches of a stream in several threads, for an engine that releases the GIL."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -29,5 +29,5 @@ def translate_in_threads(decoder: TextDecoder, chunks: Iterable[list[SourceText]
             while waiting:
                 yield finished()
         finally:
-            # What has begun is finished, which takes no longer than a batch; the rest is not begun.
+            # Running batches are finished; the rest are cancelled.
             threads.shutdown(wait=False, cancel_futures=True)

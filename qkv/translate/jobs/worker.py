@@ -1,7 +1,7 @@
-"""A process that translates chunks for another one: `python -m qkv.translate.jobs.worker DESCRIPTOR`.
+"""A worker process that translates chunks: `python -m qkv.translate.jobs.worker DESCRIPTOR`.
 
 It reads pickles from standard input, first a `Setup`, then chunks, and writes the answers to the open file
-DESCRIPTOR. When standard input closes, because the other process has what it wants or is dead, this one ends at once.
+DESCRIPTOR. When standard input closes, because the parent is done or dead, the worker exits at once.
 """
 
 import os
@@ -31,7 +31,7 @@ from qkv.translate.translation import Translation
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a worker must know."""
+    """Everything that a worker needs."""
 
     folders: Sequence[Path]
     checksums: Sequence[str]
@@ -79,14 +79,14 @@ def main(descriptor: str) -> None:
 
 
 def _read(requests: "SimpleQueue[Any]") -> None:
-    """In a thread of its own, so that the end is noticed in the middle of a chunk."""
+    """Runs in a separate thread, so that the end of input is noticed in the middle of a chunk."""
     try:
         while True:
             requests.put(pickle.load(sys.stdin.buffer))
     except (EOFError, OSError):
         os._exit(0)
     except Exception as error:
-        # For example a kind of search that only the other process knows; that process says that this one has ended.
+        # For example a kind of search that only the parent knows; the parent reports that the worker has ended.
         print(f"qkv: worker: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         os._exit(1)
 
