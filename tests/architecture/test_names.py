@@ -22,11 +22,11 @@ def definitions(modules: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
             is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             if not is_function and not isinstance(node, ast.ClassDef):
                 continue
-            if node.name.startswith("_") or path.endswith("/standalone.py"):
+            if node.name.startswith("_") or path.endswith("/standalone.py"):  # type: ignore[attr-defined]
                 continue
-            if is_function and (path.startswith("cli/") or node.name == "main"):
+            if is_function and (path.startswith("cli/") or node.name == "main"):  # type: ignore[attr-defined]
                 continue
-            found[node.name].append(path)
+            found[node.name].append(path)  # type: ignore[attr-defined]
     return found
 
 

@@ -181,7 +181,7 @@ def test_public_names_are_listed_before_they_are_used() -> None:
 
 
 def test_verbs_and_their_parameters() -> None:
-    assert verbs(typer.main.get_command(app)) == VERBS
+    assert verbs(typer.main.get_command(app)) == VERBS  # type: ignore[arg-type]
 
 
 def verbs(command: click.Command, name: str = "") -> dict[str, list[str]]:
@@ -197,9 +197,9 @@ def verbs(command: click.Command, name: str = "") -> dict[str, list[str]]:
 def test_every_verb_and_parameter_says_what_it_is(verb: str) -> None:
     command = typer.main.get_command(app)
     for word in verb.split():
-        command = command.commands[word]
+        command = command.commands[word]  # type: ignore[attr-defined]
     assert command.help
-    assert all(parameter.help for parameter in command.params)
+    assert all(parameter.help for parameter in command.params)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)

@@ -68,7 +68,7 @@ def test_a_person_is_answered_at_once(model: Path, straight: str, lines: Path, f
     child = forks.start_qkv("translate", model, *GREEDY, stdin=Path(os.ttyname(terminal)))
     for number, line in enumerate(lines.read_bytes().splitlines(keepends=True)[:3], start=1):
         os.write(keyboard, line)
-        child.until(lambda count=number: child.out.read_bytes().count(b"\n") == count)
+        child.until(lambda count=number: child.out.read_bytes().count(b"\n") == count)  # type: ignore[misc]
     os.write(keyboard, b"\x04")
     ended = child.wait()
     os.close(keyboard)
@@ -182,10 +182,10 @@ def test_input_that_is_no_text(model: Path, scratch: Path, forks: Forks) -> None
     invalid = written(scratch / "in", b"aa\nab \xff\xfe ba\nbb\n")
     for given in ({"stdin": invalid}, {}):
         arguments = [] if given else ["--input", invalid]
-        sentence = refused(forks.qkv("translate", model, *GREEDY, *arguments, **given), 1)
+        sentence = refused(forks.qkv("translate", model, *GREEDY, *arguments, **given), 1)  # type: ignore[arg-type]
         assert sentence.startswith(f"{'standard input' if given else invalid}:2:4: not valid UTF-8")
         assert "--invalid-utf8 replace" in sentence
-        replaced = forks.qkv("translate", model, *GREEDY, "--invalid-utf8", "replace", *arguments, **given)
+        replaced = forks.qkv("translate", model, *GREEDY, "--invalid-utf8", "replace", *arguments, **given)  # type: ignore[arg-type]
         assert quiet(replaced).count("\n") == 3
     binary = written(scratch / "binary", random.Random(0).randbytes(5000))
     assert "standard input:1:" in refused(forks.qkv("translate", model, *GREEDY, stdin=binary), 1)

@@ -39,7 +39,7 @@ def test_a_job_is_killed_again_and_again(model: Path, lines: Path, straight: str
     began, kills = time.monotonic(), 0
     slowly = ("tests.support.translating:slowly", 4, 0.1, *job(model, lines, output))
     while True:
-        child = forks.start(*slowly)
+        child = forks.start(*slowly)  # type: ignore[arg-type]
         # The first one is too short for the whole job; on a busy machine later ones are long enough.
         end = time.monotonic() + source.uniform(0.1, 1.2 + 0.2 * kills)
         while time.monotonic() < end and (code := child.poll()) is None:

@@ -74,7 +74,7 @@ def model() -> Transformer:
 def test_encoding_equals_the_model_s(model: Transformer) -> None:
     src, keep = sources([7, 3, 0])
     with torch.no_grad():
-        ours, theirs = ModelSteps(model).model.encode(src, keep), model.encode(src, keep)
+        ours, theirs = ModelSteps(model).model.encode(src, keep), model.encode(src, keep)  # type: ignore[attr-defined]
     torch.testing.assert_close(ours[keep], theirs[keep], atol=1e-6, rtol=0)
 
 

@@ -96,7 +96,7 @@ def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: in
     x, true = torch.randn(2, 40, WIDTH).double(), torch.arange(40)
     drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if position_ids == "drawn" else None
     window, dense = (
-        read(scheme, layer, x, AttentionContext(true, true, predicate, drawn=drawn))
+        read(scheme, layer, x, AttentionContext(true, true, predicate, drawn=drawn))  # type: ignore[arg-type]
         for predicate in (causal, lambda q_pos, k_pos: k_pos <= q_pos)
     )
     torch.testing.assert_close(window, dense, rtol=0, atol=1e-10)

@@ -5,6 +5,7 @@ BLEU, chrF and TER with sacreBLEU, error rates with jiwer, in tests/unit/evaluat
 """
 
 import math
+from typing import Any
 
 import entmax as entmax_package
 import pytest
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig, LongformerConfig, ReformerConfig, T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXConfig, GPTNeoXRotaryEmbedding
+from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXConfig, GPTNeoXRotaryEmbedding  # type: ignore[attr-defined]
 from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as neox_rotary
 from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as gptj_rotary
 from transformers.models.gptj.modeling_gptj import create_sinusoidal_positions
@@ -61,7 +62,7 @@ def test_sparse_weights_are_those_of_the_entmax_package(ours: object, theirs: st
     found, wanted = ours(scores), getattr(entmax_package, theirs)(scores, dim=-1)
     assert_close(found, wanted, 1e-9)
     upstream = draw(*scores.shape, seed=1).double()
-    assert_close(*(torch.autograd.grad(weights, scores, upstream)[0] for weights in (found, wanted)), 1e-9)
+    assert_close(*(torch.autograd.grad(weights, scores, upstream)[0] for weights in (found, wanted)), 1e-9)  # type: ignore[arg-type, call-arg]
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -101,10 +102,10 @@ def test_rotary_halves_are_those_of_llama_and_neox() -> None:
     q, positions = draw(1, HEADS, LENGTH, WIDTH), torch.arange(LENGTH)
     angles = rotary_angles(positions, WIDTH)
     ours = rotate_halves(q, angles.cos().float(), angles.sin().float())
-    sizes = {"hidden_size": HEADS * WIDTH, "num_attention_heads": HEADS, "max_position_embeddings": 64}
+    sizes: dict[str, Any] = {"hidden_size": HEADS * WIDTH, "num_attention_heads": HEADS, "max_position_embeddings": 64}
     llama = LlamaRotaryEmbedding(LlamaConfig(**sizes))
     assert_close(ours, llama_rotary(q, q, *llama(q, positions[None]))[0])
-    neox = GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rotary_pct=1.0))
+    neox = GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rotary_pct=1.0))  # type: ignore[call-arg]
     assert_close(ours, neox_rotary(q, q, *neox(q, positions[None]))[0])
 
 
@@ -198,4 +199,4 @@ def test_uniform_smoothing_is_that_of_pytorch(epsilon: float) -> None:
     ours, _ = smoothed_cross_entropy(logits.log_softmax(dim=-1), targets, uniform(20, epsilon))
     theirs = F.cross_entropy(logits, targets, label_smoothing=epsilon, reduction="sum")
     assert_close(ours, theirs, 1e-4)
-    assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))
+    assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,6 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.models.heads.base import NO_CONTEXT
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
-from qkv.models.transformer.stack import Stack
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model, stir
 
@@ -32,7 +32,7 @@ def projections(ours: MultiHeadAttention) -> tuple[nn.Linear, nn.Linear, nn.Line
     return ours.query, ours.key, ours.value
 
 
-def attention_pairs(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> Pairs:
+def attention_pairs(ours: Any, theirs: Any) -> Pairs:
     """PyTorch keeps W_q, W_k, W_v as one matrix; a list of views of it compares and copies alike."""
     weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
     for linear, weight, bias in zip(projections(ours), weights, biases, strict=True):
@@ -46,11 +46,11 @@ def attention_gradients(ours: MultiHeadAttention, theirs: nn.MultiheadAttention)
     for name in ("weight", "bias"):
         found = torch.cat([getattr(linear, name).grad for linear in projections(ours)])
         yield found, getattr(theirs, f"in_proj_{name}").grad
-    yield ours.output.weight.grad, theirs.out_proj.weight.grad
-    yield ours.output.bias.grad, theirs.out_proj.bias.grad
+    yield ours.output.weight.grad, theirs.out_proj.weight.grad  # type: ignore[misc]
+    yield ours.output.bias.grad, theirs.out_proj.bias.grad  # type: ignore[misc]
 
 
-def plain_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
+def plain_pairs(ours: Any, theirs: Any) -> Pairs:
     """Weight and bias of a linear layer or a norm."""
     yield ours.weight, theirs.weight
     yield ours.bias, theirs.bias
@@ -65,7 +65,7 @@ def our_attentions(layer: nn.Module) -> list[MultiHeadAttention]:
     return [getattr(layer, name) for name in names]
 
 
-def layer_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
+def layer_pairs(ours: Any, theirs: Any) -> Pairs:
     """What is not attention: the feed-forward network and the norms, in the order of the sublayers."""
     yield from plain_pairs(ours.feed_forward.inner, theirs.linear1)
     yield from plain_pairs(ours.feed_forward.outer, theirs.linear2)
@@ -75,14 +75,14 @@ def layer_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
         yield from plain_pairs(residual.norm, getattr(theirs, f"norm{number}"))
 
 
-def stacks(ours: Transformer, theirs: nn.Transformer) -> list[tuple[Stack, nn.Module]]:
+def stacks(ours: Transformer, theirs: nn.Transformer) -> list[tuple[Any, Any]]:
     return [(ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)]
 
 
 @torch.no_grad()
 def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transformer:
     """nn.Transformer with our weights. It ends both stacks with a norm: right for pre-norm, none for post-norm."""
-    sizes = {"dim_feedforward": 24, "dropout": 0.0, "activation": activation, "norm_first": pre_norm}
+    sizes: dict[str, Any] = {"dim_feedforward": 24, "dropout": 0.0, "activation": activation, "norm_first": pre_norm}
     encoder_layer = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True, **sizes)
     decoder_layer = nn.TransformerDecoderLayer(WIDTH, HEADS, batch_first=True, **sizes)
     norms = [nn.LayerNorm(WIDTH) if pre_norm else None for _ in range(2)]
@@ -92,16 +92,16 @@ def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transfo
         batch_first=True,
         custom_encoder=nn.TransformerEncoder(encoder_layer, 2, norms[0], enable_nested_tensor=False),
         custom_decoder=nn.TransformerDecoder(decoder_layer, 3, norms[1]),
-    ).to(ours.head.weight.dtype)
+    ).to(ours.head.weight.dtype)  # type: ignore[arg-type]
     for our_stack, their_stack in stacks(ours, theirs):
         for our_layer, their_layer in zip(our_stack.layers, their_stack.layers, strict=True):
             pairs = list(layer_pairs(our_layer, their_layer))
             for mine, other in zip(our_attentions(our_layer), torch_attentions(their_layer), strict=True):
                 pairs += attention_pairs(mine, other)
-            for mine, other in pairs:
+            for mine, other in pairs:  # type: ignore[assignment]
                 other.copy_(mine)
         if pre_norm:
-            for mine, other in plain_pairs(our_stack.final, their_stack.norm):
+            for mine, other in plain_pairs(our_stack.final, their_stack.norm):  # type: ignore[assignment]
                 other.copy_(mine)
     return theirs
 
@@ -109,11 +109,11 @@ def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transfo
 def gradient_pairs(ours: Transformer, theirs: nn.Transformer, pre_norm: bool) -> Pairs:
     for our_stack, their_stack in stacks(ours, theirs):
         for our_layer, their_layer in zip(our_stack.layers, their_stack.layers, strict=True):
-            yield from ((mine.grad, other.grad) for mine, other in layer_pairs(our_layer, their_layer))
+            yield from ((mine.grad, other.grad) for mine, other in layer_pairs(our_layer, their_layer))  # type: ignore[misc]
             for mine, other in zip(our_attentions(our_layer), torch_attentions(their_layer), strict=True):
                 yield from attention_gradients(mine, other)
         if pre_norm:
-            yield from ((mine.grad, other.grad) for mine, other in plain_pairs(our_stack.final, their_stack.norm))
+            yield from ((mine.grad, other.grad) for mine, other in plain_pairs(our_stack.final, their_stack.norm))  # type: ignore[misc]
 
 
 def waves(length: int) -> Tensor:
@@ -143,7 +143,7 @@ def torch_forward(theirs: nn.Transformer, batch: Batch, matrix: Tensor) -> Tenso
     return decoded
 
 
-def close(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> None:
+def close(ours: Tensor | None, theirs: Tensor | None, dtype: torch.dtype) -> None:
     torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
@@ -174,7 +174,7 @@ def test_the_model_is_torch_nn_transformer(dtype: torch.dtype, activation: str, 
 
     (loss / len(targets)).backward()
     wanted.backward()
-    close(ours.head.weight.grad, matrix.grad, dtype)
+    close(ours.head.weight.grad, matrix.grad, dtype)  # type: ignore[arg-type]
     pairs = list(gradient_pairs(ours, theirs, pre_norm))
     for mine, other in pairs:
         close(mine, other, dtype)

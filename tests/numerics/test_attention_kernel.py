@@ -100,7 +100,7 @@ def test_gradcheck(rate: float) -> None:
 
     def run(*tensors: Tensor) -> Tensor:
         torch.manual_seed(0)
-        return attention(*tensors[:3], torch.tensor([[[[True, True, False, True]]]]), tensors[3], dropout=rate)
+        return attention(*tensors[:3], torch.tensor([[[[True, True, False, True]]]]), tensors[3], dropout=rate)  # type: ignore[arg-type, call-arg, misc]
 
     assert torch.autograd.gradcheck(run, (q, k, v, bias))
 

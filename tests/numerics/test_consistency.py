@@ -228,7 +228,7 @@ def test_bfloat16_autocast_sums_in_float32() -> None:
     leaves = [x.detach().float().requires_grad_() for x in draw()[:3]]
     targets = draw()[3]
     with torch.autocast("cpu", torch.bfloat16):
-        loss, nll = linear_consistent_cross_entropy(*leaves, targets, MIXED, UNEQUAL, chunk=3)
+        loss, nll = linear_consistent_cross_entropy(*leaves, targets, MIXED, UNEQUAL, chunk=3)  # type: ignore[arg-type, call-arg, misc]
     expected, expected_nll = slow(*leaves, targets, MIXED, UNEQUAL)
     assert loss.dtype == nll.dtype == torch.float32
     assert torch.allclose(loss, expected, rtol=2e-2)

@@ -71,7 +71,7 @@ def test_each_row_is_hashed_into_its_own_number_of_buckets() -> None:
                 for stage, size in enumerate((first, second))
                 if size > 1
             ]
-            expected = combine_hashes(*hashes, second) if second > 1 else hashes[0]
+            expected = combine_hashes(*hashes, second) if second > 1 else hashes[0]  # type: ignore[arg-type, call-arg]
             assert torch.equal(found[number, row], expected)
 
 

@@ -124,7 +124,7 @@ def test_a_stack_that_adds_nothing_ends_in_one_norm(kind: str, normed: bool) -> 
                 if hasattr(residual, "outer_norm"):
                     residual.outer_norm.bias.zero_()
     x, pos = torch.randn(2, 3, 16, dtype=torch.float64), torch.arange(3)
-    wanted = norm_of(x, encoder.final) if normed else x
+    wanted = norm_of(x, encoder.final) if normed else x  # type: ignore[arg-type]
     torch.testing.assert_close(encoder(x, AttentionContext(pos, pos)), wanted, atol=1e-10, rtol=0)
 
 

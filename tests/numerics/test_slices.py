@@ -44,8 +44,8 @@ def test_wide_vectors_exist_for_one_slice_only() -> None:
     f, kept = FeedForward(6, 40, activation=activation), []
     x = torch.randn(2, 64, 6, requires_grad=True)
     for chunk in (None, 8):
-        f.chunk, sizes = chunk, []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t, to=sizes: to.append(t.nbytes) or t, lambda t: t):
+        f.chunk, sizes = chunk, []  # type: ignore[var-annotated]
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, to=sizes: to.append(t.nbytes) or t, lambda t: t):  # type: ignore[misc]
             y = f(x)
         y.sum().backward()
         kept.append(sum(sizes))

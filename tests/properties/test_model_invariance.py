@@ -52,7 +52,7 @@ def rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
     """Those rows, in that order, as wide as before."""
     index = torch.tensor(rows)
     tensors = (batch.src, batch.src_keep, batch.tgt_in, batch.tgt_out, batch.tgt_weight)
-    return Batch(*(tensor[index] for tensor in tensors), pairs=[batch.pairs[row] for row in rows])
+    return Batch(*(tensor[index] for tensor in tensors), pairs=[batch.pairs[row] for row in rows])  # type: ignore[arg-type, misc]
 
 
 def garbage(like: Tensor, seed: int) -> Tensor:
@@ -64,7 +64,7 @@ def wider(batch: Batch, src_columns: int, tgt_columns: int) -> Batch:
     pad = torch.nn.functional.pad
     src, src_keep = (pad(tensor, (0, src_columns)) for tensor in (batch.src, batch.src_keep))
     tgt = (pad(tensor, (0, tgt_columns)) for tensor in (batch.tgt_in, batch.tgt_out, batch.tgt_weight))
-    return Batch(src, src_keep, *tgt, pairs=batch.pairs)
+    return Batch(src, src_keep, *tgt, pairs=batch.pairs)  # type: ignore[arg-type, misc]
 
 
 def littered(batch: Batch, seed: int) -> Batch:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -126,7 +127,7 @@ def plain_beam(
             for token, log_prob in enumerate(table(source, path.said))
             if log_prob > -torch.inf
         ]
-        going_on = []
+        going_on: list[Any] = []
         for rank, (total, minus_beam, minus_token) in enumerate(sorted(candidates, reverse=True)[: 2 * size]):
             path = Path((*live[-minus_beam].said, -minus_token), total)
             if -minus_token == END or step == longest:

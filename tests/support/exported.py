@@ -57,7 +57,7 @@ def _set_probability_of_end(saved: SavedModel, wanted: float) -> None:
     src[:, -1], tgt[:, 0] = SPECIAL.eos, SPECIAL.bos
     decoded = saved.model.states(src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
     mean = decoded.mean(dim=0)
-    row = saved.model.head.weight[SPECIAL.eos]
+    row = saved.model.head.weight[SPECIAL.eos]  # type: ignore[index]
     before, low, high = row.clone(), -60.0, 60.0
     for _ in range(30):
         lift = (low + high) / 2

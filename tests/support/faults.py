@@ -52,7 +52,7 @@ def slow_validation(recipe: str, marker: str) -> None:
         time.sleep(1)
         return fast(self, *arguments)
 
-    TeacherForcing.validation_loss = slow
+    TeacherForcing.validation_loss = slow  # type: ignore[assignment]
     command("train", recipe)
 
 
@@ -74,8 +74,8 @@ class Death:
         """Count changes by Python's audit events; syncs and the writes of safetensors have none."""
         sys.addaudithook(self._audit)
         sync = os.fsync
-        os.fsync = lambda descriptor: (self.step(), sync(descriptor))[1]
-        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves
+        os.fsync = lambda descriptor: (self.step(), sync(descriptor))[1]  # type: ignore[assignment]
+        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves  # type: ignore[assignment, attr-defined]
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
@@ -136,7 +136,7 @@ def worker_that_cannot_start(recipe: dict[str, Any]) -> None:
 
 def interrupted_data_check(recipe: str) -> None:
     """Ctrl-C while the samples are looked at."""
-    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[assignment, attr-defined]
     command("data", "check", recipe)
 
 

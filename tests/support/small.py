@@ -35,7 +35,7 @@ def stir(model: nn.Module) -> None:
     """Move every parameter away from its starting value."""
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
+            parameter.add_(0.1 * torch.randn_like(parameter))
 
 
 def random_ids(source: random.Random, length: int, vocab: int = VOCAB) -> list[int]:

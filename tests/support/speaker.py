@@ -28,8 +28,8 @@ def speaker(seed: int = 3, sharpness: float = 4, **changes: Any) -> SavedModel:
     model = config.build(tokenizers).eval()
     stir(model)
     with torch.no_grad():
-        model.head.weight *= 2
-        model.head.weight[SPECIAL.eos] *= 1.3
+        model.head.weight.mul_(2)
+        model.head.weight[SPECIAL.eos] *= 1.3  # type: ignore[index]
         # Sharp attention: what is said depends on what was read.
         for layer in model.decoder.layers:
             for parameter in (*layer.attention.parameters(), *layer.cross_attention.parameters()):
@@ -46,7 +46,7 @@ def endless() -> SavedModel:
     return saved
 
 
-def torch_translator(saved: SavedModel | Path | None = None, **settings: Any) -> Translator:
+def torch_translator(saved: ModelLike | Sequence[ModelLike] | None = None, **settings: Any) -> Translator:  # type: ignore[name-defined]
     """With greedy search, if nothing else is said."""
     return Translator(saved or speaker(), "torch", **{"search": GreedyConfig(**SHORT), **settings})
 

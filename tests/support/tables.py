@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,7 +106,7 @@ def random_sources(count: int, seed: int = 0, longest: int = 6) -> list[list[int
     return [[*(chance.randrange(5, 23) for _ in range(chance.randint(0, longest))), END] for _ in range(count)]
 
 
-def task_of(sources: Sequence[Sequence[int]], limits: LengthLimits | SearchConfig, **others: object) -> SearchTask:
+def task_of(sources: Sequence[Sequence[int]], limits: LengthLimits | SearchConfig, **others: Any) -> SearchTask:
     """The same limits for all, or those that a search has for each."""
     src, src_keep = padded([list(ids) for ids in sources], SPECIAL.pad)
     each = [limits.limits(len(ids)) if isinstance(limits, SearchConfig) else limits for ids in sources]

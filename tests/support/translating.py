@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from typing import Any
 
 from qkv.core.child import child_command
 from qkv.translate import translator
@@ -22,11 +23,11 @@ def slowly(chunk: int, seconds: float, *arguments: str) -> None:
     """The same with a rest after each chunk."""
     fast = TextDecoder.finish
 
-    def slow(self: TextDecoder, *given: object) -> object:
+    def slow(self: TextDecoder, *given: Any) -> Any:
         time.sleep(seconds)
         return fast(self, *given)
 
-    TextDecoder.finish = slow
+    TextDecoder.finish = slow  # type: ignore[assignment]
     in_small_chunks(chunk, *arguments)
 
 

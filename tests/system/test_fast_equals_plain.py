@@ -1,7 +1,7 @@
 """The kernels do not change what is learned: the same loss curve as with the plain definitions.
 
-Without dropout the two curves agree number by number. With dropout they draw other random numbers, so the distance
-between their means is compared with the distance between seeds.
+Without dropout the two curves agree number by number. With dropout they draw other random numbers, so their means over
+several seeds are compared.
 """
 
 import statistics
@@ -24,6 +24,8 @@ from qkv.training.update import FlatGradient
 
 VOCABULARY = 40
 UPDATES = 40
+CLOSE = 0.03
+"""Between mean losses; other random numbers move them by about 0.01, a rate of 0.2 in place of 0.3 by 0.05."""
 
 
 def plain_attention(
@@ -91,10 +93,14 @@ def test_same_curve_without_dropout(plain: Callable[[], None]) -> None:
     assert max(abs(a - b) for a, b in zip(fast, slow, strict=True)) < 1e-3
 
 
-def test_same_curve_within_noise_with_dropout(plain: Callable[[], None]) -> None:
-    seeds = range(4)
-    fast = [statistics.mean(curve(0.3, seed)[-10:]) for seed in seeds]
+def mean_loss(dropout: float) -> float:
+    """Of the last ten updates, over four seeds."""
+    return statistics.mean(loss for seed in range(4) for loss in curve(dropout, seed)[-10:])
+
+
+def test_same_curve_with_dropout(plain: Callable[[], None]) -> None:
+    """Closer than another rate of dropout would be, which shows that a kernel that drops too little is noticed."""
+    fast, less = mean_loss(0.3), mean_loss(0.2)
     plain()
-    slow = [statistics.mean(curve(0.3, seed)[-10:]) for seed in seeds]
-    spread = max(statistics.stdev(fast), statistics.stdev(slow))
-    assert abs(statistics.mean(fast) - statistics.mean(slow)) < 2 * spread
+    assert abs(mean_loss(0.3) - fast) < CLOSE
+    assert abs(mean_loss(0.3) - less) > CLOSE

@@ -72,4 +72,4 @@ def test_the_printed_reference_has_recipes_and_decoding() -> None:
     for cls in (Recipe, TranslationConfig):
         assert all(f"| `{name}` |" in page for name in cls.model_fields)
     kinds = [("search", searches), ("length penalty", length_penalties)]
-    assert {f"### {name} `{kind}`" for name, registry in kinds for kind in registry.names()} <= set(titles)
+    assert {f"### {name} `{kind}`" for name, registry in kinds for kind in registry.names()} <= set(titles)  # type: ignore[attr-defined]

@@ -71,7 +71,7 @@ def test_a_bare_number_is_refused_with_the_units(value: object) -> None:
 
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(ValueError, match="no unit of a period"):
-        Period(1, "steps")
+        Period(1, "steps")  # type: ignore[arg-type]
 
 
 _amounts = st.floats(min_value=1e-9, max_value=1e15)

@@ -13,7 +13,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)  # type: ignore[attr-defined]
 
 
 def test_clock() -> None:

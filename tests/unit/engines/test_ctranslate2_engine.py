@@ -79,7 +79,7 @@ def score_in(
     engine: TorchEngine, search: SearchConfig, sources: Sequence[list[int]], row: int, found: Hypothesis
 ) -> float:
     said = [*found.tokens, *([SPECIAL.eos] if found.ended else [])]
-    return score_by_model(engine.models[0], search, sources[row], said)
+    return score_by_model(engine.models[0], search, sources[row], said)  # type: ignore[arg-type]
 
 
 def outputs(hypotheses: Sequence[Hypothesis]) -> list[tuple[list[int], bool]]:

@@ -59,7 +59,7 @@ def test_metrics_are_a_list() -> None:
     with pytest.raises(ArgumentError, match="metrics: must be a list of texts, not one text"):
         choose_metrics("bleu")
     with pytest.raises(ArgumentError, match=r"metrics\[0\]: must be text"):
-        choose_metrics([CHRF[0]])
+        choose_metrics([CHRF[0]])  # type: ignore[list-item]
 
 
 TEST = EvaluationSet("test", [["a"]])

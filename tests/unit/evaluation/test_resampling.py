@@ -49,8 +49,8 @@ def test_p_values_and_intervals_are_those_of_sacrebleu(name: str) -> None:
     rows = [metric.counts(outputs, answers) for outputs in (A, B)]
     (found,) = paired_tests([metric], rows[:1], rows[1:])
     systems = [("a", A), ("b", B)]
-    bootstrap = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "bs")()[1]
-    shuffling = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "ar")()[1]
+    bootstrap = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "bs")()[1]  # type: ignore[arg-type]
+    shuffling = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "ar")()[1]  # type: ignore[arg-type]
     title = "BLEU" if name == "bleu" else "chrF2"
     before, after = bootstrap[title]
     assert found.difference == pytest.approx(after.score - before.score)

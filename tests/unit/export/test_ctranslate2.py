@@ -237,7 +237,7 @@ def test_names_are_unique_and_in_the_order_of_the_ids() -> None:
     tokenizers: list[Tokenizer] = [
         BytePairConfig(vocab_size=300).train(texts),
         SentencePieceConfig(vocab_size=270).train(texts),
-        Looks(["a", "a", "<pad>", "a#6", "</s>"]),
+        Looks(["a", "a", "<pad>", "a#6", "</s>"]),  # type: ignore[list-item]
     ]
     for tokenizer in tokenizers:
         names = vocabulary(tokenizer)

@@ -99,7 +99,8 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
                 compared += 1
                 equal += own == other
                 found_by_us, found_by_them = (
-                    score_by_model(saved.model, search, source, said) for said in (own, other)
+                    score_by_model(saved.model, search, source, said)
+                    for said in (own, other)  # type: ignore[arg-type]
                 )
                 # `generate` may stop a step earlier, so its output may be worse than ours.
                 assert own == other or found_by_us > found_by_them - TIE

@@ -59,7 +59,7 @@ def test_int8_takes_a_byte_for_a_weight_and_leaves_the_embedding() -> None:
     assert (four, (64, 512)) in types[False]
     # A single number may be wider: the factor by which a canvas is longer.
     assert {kind for kind, shape in types[False] if shape != (1,)} == {four, onnx.TensorProto.INT64}
-    assert (four, tuple(saved.model.head.weight.shape)) in types[True] & types[False], "the embedding is looked up"
+    assert (four, tuple(saved.model.head.weight.shape)) in types[True] & types[False], "the embedding is looked up"  # type: ignore[arg-type]
 
 
 def test_a_layer_that_stands_at_several_depths_is_stored_once() -> None:
@@ -67,7 +67,7 @@ def test_a_layer_that_stands_at_several_depths_is_stored_once() -> None:
         len(as_graph(decided_model(decoder=CTC, share_layers=shared, encoder_layers=4, decoder_layers=4)))
         for shared in (True, False)
     ]
-    layers = sum(weight.nbytes for weight in decided_model(decoder=CTC).model.decoder.layers.parameters())
+    layers = sum(weight.nbytes for weight in decided_model(decoder=CTC).model.decoder.layers.parameters())  # type: ignore[misc]
     assert sizes[1] - sizes[0] > 2 * layers
 
 

@@ -1,6 +1,7 @@
 """Noise in the decoder's input: how much, of what, and where never."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -131,7 +132,8 @@ def snapshot(batch: Batch) -> list[Tensor]:
 
 def test_training_reads_noise_and_is_still_asked_for_the_true_tokens() -> None:
     """The loss is that of the true labels after the disturbed input, and the batch is as it was."""
-    batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
+    batch = batch_of([(3, 9), (4, 7)])
+    reader: Any = Reader()
     before = snapshot(batch)
     torch.manual_seed(1)
     report = teacher(DropConfig(rate=0.5)).training_loss(reader, batch, 1)
@@ -143,14 +145,16 @@ def test_training_reads_noise_and_is_still_asked_for_the_true_tokens() -> None:
 
 
 def test_validation_reads_no_noise() -> None:
-    batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
+    batch = batch_of([(3, 9), (4, 7)])
+    reader: Any = Reader()
     teacher(DropConfig(rate=1.0), MaskOutConfig(rate=1.0)).validation_loss(reader, batch)
     assert torch.equal(reader.read[0], batch.tgt_in)
 
 
 def test_noises_follow_one_another() -> None:
     """Replaced, then dropped: all are <unk>; the other way round none is."""
-    batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
+    batch = batch_of([(3, 9), (4, 7)])
+    reader: Any = Reader()
     where = eligible(batch.tgt_in)
     teacher(ReplaceConfig(rate=1.0), DropConfig(rate=1.0)).training_loss(reader, batch, 1)
     teacher(DropConfig(rate=1.0), ReplaceConfig(rate=1.0)).training_loss(reader, batch, 1)
@@ -159,7 +163,8 @@ def test_noises_follow_one_another() -> None:
 
 
 def test_the_warm_up_follows_the_update() -> None:
-    batch, reader = batch_of([(3, 9), (4, 7)]), Reader()
+    batch = batch_of([(3, 9), (4, 7)])
+    reader: Any = Reader()
     late = teacher(DropConfig(rate=1.0, warmup=10**9))
     late.training_loss(reader, batch, 1)
     late.training_loss(reader, batch, 10**9)

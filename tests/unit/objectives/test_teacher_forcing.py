@@ -58,10 +58,10 @@ def test_a_model_that_copies_its_current_input_does_not_reach_loss_zero() -> Non
     batch = batch_of([(3, 6), (2, 6)])
     batch.tgt_in[:, 1:] = torch.arange(6, 12)
     batch.tgt_out[:, :-1] = torch.arange(6, 12)
-    found = teacher().validation_loss(Copier(), batch)
+    found = teacher().validation_loss(Copier(), batch)  # type: ignore[arg-type]
     assert found.nll / found.weight == pytest.approx(50, rel=1e-4)
     unshifted = replace(batch, tgt_out=batch.tgt_in)
-    assert teacher().validation_loss(Copier(), unshifted).nll == pytest.approx(0, abs=1e-6)
+    assert teacher().validation_loss(Copier(), unshifted).nll == pytest.approx(0, abs=1e-6)  # type: ignore[arg-type]
 
 
 def test_a_fresh_model_knows_nothing() -> None:
@@ -77,7 +77,7 @@ def test_a_fresh_model_knows_nothing() -> None:
 
 def test_a_head_of_zeros_gives_log_v() -> None:
     model = small_model(share_embeddings="none")
-    nn.init.zeros_(model.head.weight)
+    nn.init.zeros_(model.head.weight)  # type: ignore[arg-type]
     report = teacher().training_loss(model, batch_of(LENGTHS), 1)
     assert report.nll / report.weight == pytest.approx(math.log(VOCAB), rel=1e-6)
     assert float(report.sum.detach()) / report.weight == pytest.approx(math.log(VOCAB), rel=1e-6)

@@ -1,6 +1,7 @@
 """Beam search: penalties, groups, what it tells an observer. What it finds is in tests/properties/test_search.py."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ def table_of(rows: dict[Ids, dict[int, float]]) -> TableSteps:
 
 
 A, B, C = 5, 6, 7
-GARDEN_PATH = {
+GARDEN_PATH = {  # type: ignore[misc]
     (): {A: 0.6, B: 0.4},
     (A,): {A: 0.3, B: 0.3, C: 0.3, END: 0.1},
     (B,): {C: 0.9, END: 0.1},
@@ -177,7 +178,8 @@ def test_one_group_is_plain_beam_search_whatever_its_diversity() -> None:
 
 def test_great_diversity_gives_each_group_its_own_tokens() -> None:
     """Every group begins with other tokens than those before, and scores are still log p / |Y|."""
-    table, first = random_table(4, 16), {}
+    table = random_table(4, 16)
+    first: dict[Any, Any] = {}
     search = BeamConfig(size=6, groups=3, diversity=1e4)
 
     def watch(sentence: int, kept: list[Kept]) -> None:

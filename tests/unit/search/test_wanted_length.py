@@ -20,7 +20,7 @@ TEXTS = sentences(30)
 
 
 def translated(search: SteppedSearch, **more: object) -> list[Translation]:
-    return Translator(speaker(), "torch", search).translate(TEXTS, **more)
+    return Translator(speaker(), "torch", search).translate(TEXTS, **more)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")

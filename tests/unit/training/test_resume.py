@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,10 +74,10 @@ def test_stopped_in_process_by_a_signal(after: int, straight: Path, data: Path, 
 
     class StopAfter:
         def say(self, sentence: str) -> None: ...
-        def counting(self, what: str):
+        def counting(self, what: str) -> Any:
             return lambda done, total: None
 
-        def update(self, info) -> None:
+        def update(self, info: Any) -> None:
             if info.state.progress.updates == after:
                 os.kill(os.getpid(), signal.SIGTERM)
 

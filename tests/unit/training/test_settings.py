@@ -59,7 +59,7 @@ def test_a_period_passes_once_in_each_of_its_lengths(period: str, unit: str, amo
     last = RunProgress()
     times = []
     for step in range(1, 61):
-        now = RunProgress(**{unit: step if unit == "updates" else step * 30 if unit == "tokens" else step / 10})
+        now = RunProgress(**{unit: step if unit == "updates" else step * 30 if unit == "tokens" else step / 10})  # type: ignore[arg-type]
         if now.passed(every, last):
             times.append(step)
             last = now

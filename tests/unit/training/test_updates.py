@@ -97,10 +97,10 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
     """The batch is split, and half a backward pass that was already added leaves no trace."""
     batches = [loop.stream.batch(0, 0), loop.stream.batch(0, 1)]
     whole, sums = gradient_of(loop, batches)
-    objective = Failing(loop.objective, {failing}, backward)
+    objective = Failing(loop.objective, {failing}, backward)  # type: ignore[arg-type]
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
-    split = add_gradients(loop.learner.model, objective, batches, 1, False)
+    split = add_gradients(loop.learner.model, objective, batches, 1, False)  # type: ignore[arg-type]
     assert objective.number == failing + 3
     assert torch.allclose(gradient.flat, whole, rtol=0, atol=1e-6 * sums.weight)
     assert split.weight == sums.weight
@@ -109,13 +109,13 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
 
 def test_out_of_memory_twice(loop: Loop) -> None:
     batch = loop.stream.batch(0, 0)
-    objective: Any = Failing(loop.objective, {1, 3}, False)
+    objective: Any = Failing(loop.objective, {1, 3}, False)  # type: ignore[arg-type]
     with pytest.raises(QkvError, match=rf"out of memory on a batch of {len(batch) // 2} pairs .* lower batch\.tokens"):
         add_gradients(loop.learner.model, objective, [batch], 1, False)
     one = loop.stream.batch(0, 0, 0, len(batch))
     assert len(one) == 1
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
-        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)
+        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)  # type: ignore[arg-type]
 
 
 def test_other_errors_are_not_hidden(loop: Loop) -> None:
@@ -124,7 +124,7 @@ def test_other_errors_are_not_hidden(loop: Loop) -> None:
             raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        add_gradients(loop.learner.model, Broken(), [loop.stream.batch(0, 0)], 1, False)
+        add_gradients(loop.learner.model, Broken(), [loop.stream.batch(0, 0)], 1, False)  # type: ignore[arg-type]
 
 
 def test_out_of_memory_in_a_run(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_bad_update_is_skipped(
     _poison(monkeypatch, at=3, times=2, change=change)
     said: list[str] = []
     reporter = SilentTrainingReporter()
-    reporter.say = said.append
+    reporter.say = said.append  # type: ignore[assignment]
     assert Trainer(recipe, reporter).train().updates == 6
     lines = read_metrics(scratch / "run" / "metrics.jsonl")
     skipped = [line for line in lines if "skipped" in line]

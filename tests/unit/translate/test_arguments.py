@@ -42,7 +42,7 @@ def test_what_belongs_to_one_text_is_given_as_it_is() -> None:
 def test_any_iterable_is_a_list(translator: Translator, make: Callable[[Any], Any]) -> None:
     assert translator.translate(make([TEXT, "ba"])) == translator.translate([TEXT, "ba"])
     assert list(translator.stream(make([TEXT]))) == translator.translate([TEXT])
-    assert translator.score(make([(TEXT, "ba")])) == translator.score([[TEXT, "ba"]])
+    assert translator.score(make([(TEXT, "ba")])) == translator.score([[TEXT, "ba"]])  # type: ignore[list-item]
 
 
 def test_one_pair_has_one_score(translator: Translator) -> None:

@@ -212,7 +212,7 @@ def test_models_vote(folder: Path, tmp_path: Path) -> None:
 
 def test_models_of_different_vocabularies_cannot_vote(folder: Path) -> None:
     stranger = speaker()
-    pieces = stranger.tokenizers.src._shown
+    pieces = stranger.tokenizers.src._shown  # type: ignore[attr-defined]
     pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
     with pytest.raises(UsageError, match="model 2: has another vocabulary than model 1"):
         torch_translator([speaker(), stranger]).translate(["aa"])

@@ -1,5 +1,7 @@
 """The layer of LSH attention: its hashes, what an output must not depend on, and where it is refused."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ LENGTHS = [40, 23, 9, 4, 1]
 """Ten chunks, six, three, one, and one position."""
 
 
-def layer(**changes: object) -> LshAttention:
+def layer(**changes: Any) -> LshAttention:
     torch.manual_seed(0)
     made = LshAttention(12, 2, **{"rounds": 2, "chunk": 4, **changes}).double().eval()
     stir(made)

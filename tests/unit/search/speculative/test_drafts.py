@@ -45,7 +45,7 @@ MARGIN = 1e-4
 
 def speaker(seed: int = 1, **changes: Any) -> Transformer:
     """A random model that says END every now and then."""
-    return speaking(seed, sharpness=2, **changes).model
+    return speaking(seed, sharpness=2, **changes).model  # type: ignore[return-value]
 
 
 def tasks(count: int, seed: int, rows: int, longest: int = 7) -> list[SearchTask]:
@@ -221,8 +221,8 @@ class HeadWithTwins(LinearHead):
     They are copied: equal rows of a weight need not give equal products, as a matrix is multiplied in blocks.
     """
 
-    def logits(self, decoded: Tensor, never: Sequence[int] = ()) -> Tensor:
-        logits = super().logits(decoded, never)
+    def logits(self, decoded: Tensor, never: Sequence[int] = ()) -> Tensor:  # type: ignore[override]
+        logits = super().logits(decoded, never)  # type: ignore[arg-type]
         logits[..., 9:13] = logits[..., 5:9]
         logits[..., 13] = logits[..., 5]
         return logits
@@ -232,7 +232,7 @@ def test_of_equal_tokens_the_lowest_id_wins() -> None:
     model = speaker(10)
     steps, blocks = ModelSteps(model), ModelBlocks(model)
     for each in (steps, blocks):
-        each.head = HeadWithTwins(each.head.weight)
+        each.head = HeadWithTwins(each.head.weight)  # type: ignore[arg-type]
     for task in tasks(50, 10, 25):
         wanted = greedy(steps, task)
         assert max(token for each in wanted for token in each.tokens) < 9
@@ -306,7 +306,7 @@ def test_an_adversary_takes_at_most_half_as_long_again() -> None:
             run(task)
         return time.thread_time() - began
 
-    ratios = []
+    ratios: list[float] = []
     while len(ratios) < 6 and min(ratios, default=9.0) > 1.5:
         alone = seconds(lambda task: greedy(steps, task, search))
         ratios.append(seconds(lambda task: drafted(blocks, wrong, task, pace, search)) / alone)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def run(half_way: Path, scratch: Path) -> Path:
     return Path(shutil.copytree(half_way, scratch / "run"))
 
 
-def resume(forks: Forks, run: Path):
+def resume(forks: Forks, run: Path) -> Any:
     return forks.qkv("train", "--resume", run, f"training.stop_after={UPDATES}u")
 
 
@@ -238,7 +239,7 @@ def test_a_failed_swap_puts_the_old_folder_back(scratch: Path, monkeypatch: pyte
 def test_unreadable_file_counts_as_damaged(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_path = Path.open
 
-    def broken(self: Path, mode: str = "r", *rest: object, **more: object):
+    def broken(self: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
         if self.match("step-00000006/model.safetensors"):
             raise OSError(5, "Input/output error", str(self))
         return open_path(self, mode, *rest, **more)

@@ -97,14 +97,23 @@ def test_two_event_logs_of_one_second(scratch: Path, monkeypatch: pytest.MonkeyP
     assert {read_events(path)[1].step for path in (scratch / "events").iterdir()} == {1, 8}
 
 
-def test_second_process_is_refused(finished: Path, scratch: Path) -> None:
-    """Within a second, by whom, and without touching anything; the lock of a dead process does not count."""
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def no_waiting(seconds: float) -> None:
+    raise AssertionError("a run that is in use must be refused at once")
+
+
+def test_second_process_is_refused(finished: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, by whom, and without touching anything; the lock of a dead process does not count."""
     run = RunFolder(scratch / "run")
     run.create()
     (run.path / "run.lock").write_text("99999999\n")
     run.config.write_text((finished / "config.yaml").read_text())
     with run.locked():
-        before = time.monotonic()
+        monkeypatch.setattr(time, "sleep", no_waiting)
+        before = contents(run.path)
         with pytest.raises(UsageError, match=f"is being trained by process {os.getpid()}; wait for it"):
             Trainer.resume(run.path, reporter=SilentTrainingReporter()).train()
         assert time.monotonic() - before < 1
