@@ -22,7 +22,8 @@ import torch
 from qkv.config.overrides import apply_overrides
 from qkv.data.length_limit import LengthLimit
 from qkv.engines.base import DecodeRequest, Engine
-from qkv.engines.choose import EngineName, Engines
+from qkv.engines.choose import Engines
+from qkv.engines.fast_engines import EngineName
 from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.saved.locate import locate_model

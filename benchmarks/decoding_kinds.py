@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, median
 
 from qkv.config import load_config
-from qkv.engines.choose import EngineName
+from qkv.engines.fast_engines import EngineName
 from qkv.evaluation.compare import compare_outputs, verdict
 from qkv.evaluation.files import EvaluationSet, read_evaluation_set
 from qkv.evaluation.metrics.base import Metric

@@ -1,7 +1,7 @@
 """qkv distill"""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -26,8 +26,8 @@ def distill(
         list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")
     ] = None,
     engine: Annotated[
-        Literal["auto", "torch", "ctranslate2", "onnxruntime"],
-        typer.Option(help="What runs the model; auto: the fastest that can."),
+        str,
+        typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,

@@ -1,7 +1,7 @@
 """qkv evaluate"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from qkv.evaluation.evaluate import Evaluation
     from qkv.evaluation.files import EvaluationSet
 
-EngineName = Literal["auto", "torch", "ctranslate2", "onnxruntime"]
-Engine = Annotated[EngineName, typer.Option("--engine", help="What runs the model; auto: the fastest that can.")]
+Engine = Annotated[
+    str,
+    typer.Option("--engine", help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
+]
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Short for search.size=N.")]
 Report = Annotated[Path | None, typer.Option("--html", help="Write a report to this file.")]
 Examples = Annotated[int, typer.Option("--examples", min=0, help="How many outputs each list of the report has.")]

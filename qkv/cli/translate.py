@@ -22,8 +22,8 @@ def translate(
     restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --output from the first line.")] = False,
     ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
     engine: Annotated[
-        Literal["auto", "torch", "ctranslate2", "onnxruntime"],
-        typer.Option(help="What runs the model; auto: the fastest that can."),
+        str,
+        typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     draft: Annotated[

@@ -3,21 +3,16 @@
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Literal
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.engines.base import DecodeRequest, Engine
-from qkv.engines.fast_engines import FAST, FastEngine, default_engine, make_engine, missing_packages
+from qkv.engines.fast_engines import EngineName, FastEngine, default_engine, engines, make_engine, missing_packages
 from qkv.engines.model_set import ModelSet
 from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
 from qkv.search.refinement.rescoring import Rescorer
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.drafting import Drafting
-
-EngineName = Literal["auto", "torch", "ctranslate2", "onnxruntime"]
-"""auto: CTranslate2, or ONNX Runtime for a model that writes all tokens at once, where it is installed and can do what
-is asked, else torch."""
 
 
 class Engines:
@@ -41,6 +36,7 @@ class Engines:
         self.max_src_tokens = max_src_tokens
         self._draft = draft
         self._rescorer = rescorer
+        self._fast: Engine | None = None
         if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
                 f"{models.folders[0]}: was exported for the engine {models.exported}; give the model that it was made "
@@ -49,16 +45,16 @@ class Engines:
 
     def choose(self, request: DecodeRequest) -> Engine:
         """The engine for requests like this one."""
-        if self.wanted == "torch" or self.draft is not None:
+        if self.wanted == "torch" or self.draft is not None or self.kind is None:
             return self.torch
-        reason = self._obstacle(request)
+        reason = self._obstacle(self.kind, request)
         replaceable = self.wanted == "auto" and not self.models.exported
         if reason is not None and replaceable:
             return self.torch
         if reason is not None:
             raise UsageError(f"the engine {self.kind.name} cannot do this: {reason}")
         try:
-            return self.fast
+            return self.fast(self.kind)
         except QkvError as error:
             if not replaceable:
                 raise
@@ -68,7 +64,7 @@ class Engines:
 
     def compare(self, engine: Engine, request: DecodeRequest, sources: Callable[[], Sequence[list[int]]]) -> Engine:
         """`engine`, or torch if the search of `engine` is worse on some of `sources`; an export was compared before."""
-        if engine.name not in FAST or self.models.exported or not self.kind.approximates(request):
+        if engine.name == "torch" or self.models.exported or self.kind is None or not self.kind.approximates(request):
             return engine
         scores = mean_scores(engine, self.torch, sources(), request)
         if not scores.worse:
@@ -82,28 +78,27 @@ class Engines:
         return self.torch
 
     @cached_property
-    def kind(self) -> FastEngine:
-        """The fast one that was asked for, or that is made for the model."""
-        name = self.models.exported or self.wanted
-        return FAST[name] if name in FAST else default_engine(self.models.config)
+    def kind(self) -> FastEngine | None:
+        """The fast one that was asked for, or that is made for the model; None: there is none."""
+        return engines[self.models.exported or self.wanted] or default_engine(self.models.config)
 
-    def _obstacle(self, request: DecodeRequest) -> str | None:
+    def _obstacle(self, kind: FastEngine, request: DecodeRequest) -> str | None:
         """Why it is not worth exporting the models."""
-        if missing := missing_packages(self.kind, bool(self.models.exported)):
+        if missing := missing_packages(kind, bool(self.models.exported)):
             return missing[0]
         config = self.models.config
-        reasons = [] if self.models.exported else self._reasons_against_models(request)
+        reasons = [] if self.models.exported else self._reasons_against_models(kind, request)
         # A search has no meaning for a model that it was not made for.
-        if self.kind is default_engine(config):
-            reasons = self.kind.reasons_against_request(config, request) + reasons
+        if kind is default_engine(config):
+            reasons = kind.reasons_against_request(config, request) + reasons
         if self.models.exported:
             return "; ".join(reasons) or None
         return f"{'; '.join(reasons)}; use the engine torch" if reasons else None
 
-    def _reasons_against_models(self, request: DecodeRequest) -> list[str]:
+    def _reasons_against_models(self, kind: FastEngine, request: DecodeRequest) -> list[str]:
         if len(self.models) > 1:
             return ["several models vote"]
-        return self.kind.reasons_against_model(self.models.loaded[0].config, request, self.max_src_tokens)
+        return kind.reasons_against_model(self.models.loaded[0].config, request, self.max_src_tokens)
 
     @cached_property
     def torch(self) -> Engine:
@@ -115,8 +110,13 @@ class Engines:
         """What drafts for the engine torch; the other one has no drafts, so it is not chosen then."""
         return self._draft()
 
-    @cached_property
-    def fast(self) -> Engine:
-        if self.models.exported:
-            return self.kind.open(self.models.folders[0], self.threads)
-        return make_engine(self.kind, self.models.loaded[0], self.threads)
+    def fast(self, kind: FastEngine) -> Engine:
+        """The one of this kind, made when it is first wanted."""
+        if self._fast is None:
+            exported = self.models.exported is not None
+            self._fast = (
+                kind.open(self.models.folders[0], self.threads)
+                if exported
+                else make_engine(kind, self.models.loaded[0], self.threads)
+            )
+        return self._fast

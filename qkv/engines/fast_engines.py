@@ -4,8 +4,9 @@ import importlib
 import importlib.util
 import tempfile
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from qkv.config import Names
 from qkv.core.errors import QkvError
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.export.int8 import choose_backend
@@ -16,10 +17,15 @@ class FastEngine(Protocol):
     """One of them, before it is made."""
 
     name: str
+    export: str
+    """The format of the folders that it runs, as their manifests and `qkv export --to` call it."""
     extra: str
     """What of this package must be installed for it."""
     packages: tuple[str, ...]
     """Without these it cannot be made of a model; the last one is enough for an export."""
+
+    def suits(self, config: SavedConfig) -> bool:
+        """Whether it is made for such a model, so that it is tried if nobody names an engine."""
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         """Why it cannot run such a model; sources longer than `longest` are cut before (None: they are not)."""
@@ -41,8 +47,12 @@ class CTranslate2(FastEngine):
     """For autoregressive models."""
 
     name = "ctranslate2"
+    export = "ctranslate2"
     extra = "fast"
     packages = ("ctranslate2",)
+
+    def suits(self, config: SavedConfig) -> bool:
+        return config.model.decoder.autoregressive
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         from qkv.export.ctranslate2 import ROWS, ctranslate2_obstacles
@@ -81,8 +91,12 @@ class OnnxRuntime(FastEngine):
     """For models that write all tokens at once."""
 
     name = "onnxruntime"
+    export = "onnx"
     extra = "onnx"
     packages = ("onnx", "onnxruntime")
+
+    def suits(self, config: SavedConfig) -> bool:
+        return not config.model.decoder.autoregressive
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         from qkv.export.onnx import ROWS, longest_source, onnx_obstacles
@@ -112,12 +126,30 @@ class OnnxRuntime(FastEngine):
         return OnnxEngine(as_graph(saved), threads)
 
 
-FAST: dict[str, FastEngine] = {engine.name: engine for engine in (CTranslate2(), OnnxRuntime())}
+engines = Names[FastEngine | None]("engine")
+"""By name; None: PyTorch, and the choice between it and the one that is made for a model."""
+engines.register("auto", None)
+engines.register("torch", None)
+engines.register(CTranslate2.name, CTranslate2())
+engines.register(OnnxRuntime.name, OnnxRuntime())
+EngineName = Annotated[str, engines]
+"""auto: CTranslate2, or ONNX Runtime for a model that writes all tokens at once, where it is installed and can do what
+is asked, else torch."""
 
 
-def default_engine(config: SavedConfig) -> FastEngine:
-    """The one that is made for such a model."""
-    return FAST["ctranslate2" if config.model.decoder.autoregressive else "onnxruntime"]
+def fast_engines() -> list[FastEngine]:
+    """Those besides PyTorch."""
+    return [engine for engine in map(engines.__getitem__, engines) if engine is not None]
+
+
+def default_engine(config: SavedConfig) -> FastEngine | None:
+    """The first that is made for such a model."""
+    return next((engine for engine in fast_engines() if engine.suits(config)), None)
+
+
+def engine_for_export(what: str) -> FastEngine | None:
+    """What runs the folders of an export format."""
+    return next((engine for engine in fast_engines() if engine.export == what), None)
 
 
 def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:

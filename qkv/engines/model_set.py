@@ -7,8 +7,7 @@ from pathlib import Path
 from qkv.config import load_config
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import read_manifest
-from qkv.export.ctranslate2 import WHAT as CTRANSLATE2
-from qkv.export.onnx import WHAT as ONNX
+from qkv.engines.fast_engines import engine_for_export
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.search.hypothesis import not_a_number
@@ -16,8 +15,6 @@ from qkv.text import TokenizerPair, fingerprint, load_tokenizers
 from qkv.text.given import type_name
 
 ModelLike = Path | str | SavedModel
-EXPORTS = {CTRANSLATE2: "ctranslate2", ONNX: "onnxruntime"}
-"""What a manifest says -> the engine that runs such a folder."""
 
 
 class ModelSet:
@@ -32,12 +29,13 @@ class ModelSet:
         manifests = [read_manifest(folder) for folder in self.folders]
         self.checksums: list[str] = [manifest["checksum"] for manifest in manifests]
         """What identifies the content of each folder."""
-        self.exported = EXPORTS.get(str(manifests[0].get("what"))) if len(manifests) == 1 else None
+        runs = [engine_for_export(str(manifest.get("what"))) for manifest in manifests]
+        self.exported = runs[0].name if len(runs) == 1 and runs[0] is not None else None
         """The fast engine that this one folder was written for; None: these are models."""
-        for folder, manifest in zip(self.folders, manifests, strict=True):
-            if manifest.get("what") in EXPORTS and not self.exported:
+        for folder, manifest, engine in zip(self.folders, manifests, runs, strict=True):
+            if engine is not None and not self.exported:
                 raise UsageError(f"{folder}: was exported, so it cannot vote; give the model that it was made from")
-            if manifest.get("what") not in ("model", *EXPORTS):
+            if engine is None and manifest.get("what") != "model":
                 raise CorruptFolder(f"{folder}: holds no model; give the folder of a model or of a run")
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from qkv.evaluation.files import EvaluationSet, read_outputs
 from qkv.text.unknown import UnknownCount
 
 if TYPE_CHECKING:
-    from qkv.engines.choose import EngineName
+    from qkv.engines.fast_engines import EngineName
     from qkv.translate.translation import Translation
     from qkv.translate.translator import Translator
 

@@ -1,1 +1,1 @@
-"""Models in other programs' formats."""
+"""In and out of other programs' formats: Hugging Face, CTranslate2, ONNX."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from qkv.config import Config, dump_config
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
+from qkv.export.base import exporters
 from qkv.export.int8 import choose_backend
 from qkv.export.output_bias import output_bias
 from qkv.export.whitelist import SHARING, AllowedConfigs, norm_epsilon, unknown_parts
@@ -193,3 +194,6 @@ def _fill_layer(spec: "LayerSpec", layer: Any) -> None:
 def _fill_head(spec: "LayerSpec", weight: Tensor) -> None:
     spec.weight = _copy(weight)
     spec.bias = _copy(output_bias(len(weight), len(weight)))
+
+
+exporters.register(WHAT, export_ctranslate2)

@@ -4,31 +4,16 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import qkv.export.ctranslate2
+import qkv.export.huggingface
+import qkv.export.onnx  # noqa: F401  # these register themselves
 from qkv.core.errors import CorruptFolder, UsageError
 from qkv.core.files import MANIFEST, read_manifest
 from qkv.core.outputs import refuse_kept
-from qkv.export.ctranslate2 import WHAT as CTRANSLATE2
-from qkv.export.ctranslate2 import export_ctranslate2
-from qkv.export.huggingface import WHAT as HUGGINGFACE
-from qkv.export.huggingface import export_huggingface
-from qkv.export.onnx import WHAT as ONNX
-from qkv.export.onnx import export_onnx
+from qkv.core.plugins import load_installed
+from qkv.export.base import exporters
 from qkv.models.saved.folder import SavedModel, load_model
 from qkv.models.saved.locate import locate_model
-
-
-def _huggingface(saved: SavedModel, folder: Path, quantization: str | None) -> None:
-    if quantization is not None:
-        raise UsageError(f"quantization {quantization}: only ctranslate2 and onnx have that; leave it out")
-    export_huggingface(saved, folder)
-
-
-FORMATS: dict[str, Callable[[SavedModel, Path, str | None], None]] = {
-    CTRANSLATE2: export_ctranslate2,
-    HUGGINGFACE: _huggingface,
-    ONNX: export_onnx,
-}
-
 
 Check = Callable[[SavedModel, Path], None]
 """Looks at a model and a folder that was exported of it; raises if they are not the same."""
@@ -40,8 +25,9 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
     An earlier export in `out` is replaced, anything else there is not. `check` looks at the result; at a quantised one
     in a temporary folder before, so that nothing in `out` changes if it raises.
     """
-    if to not in FORMATS:
-        raise UsageError(f"--to {to}: must be {' or '.join(FORMATS)}")
+    load_installed()
+    if to not in exporters:
+        raise UsageError(f"--to {to}: must be {' or '.join(sorted(exporters))}")
     if out.exists() and not _is_export(out):
         raise UsageError(f"{out}: exists already and is no export; choose another folder")
     refuse_kept("--out", out)
@@ -52,9 +38,9 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
     quantised = quantization not in (None, "float32")
     if check is not None and quantised:
         with tempfile.TemporaryDirectory(prefix="qkv-") as trial:
-            FORMATS[to](saved, Path(trial) / "model", quantization)
+            exporters[to](saved, Path(trial) / "model", quantization)
             check(saved, Path(trial) / "model")
-    FORMATS[to](saved, out, quantization)
+    exporters[to](saved, out, quantization)
     if check is not None and not quantised:
         check(saved, out)
     return sum(entry["size"] for entry in read_manifest(out)["files"].values())
@@ -62,7 +48,7 @@ def export_model(model: Path, to: str, out: Path, quantization: str | None = Non
 
 def _is_export(folder: Path) -> bool:
     try:
-        return (folder / MANIFEST).is_file() and read_manifest(folder).get("what") in FORMATS
+        return (folder / MANIFEST).is_file() and read_manifest(folder).get("what") in exporters
     except CorruptFolder:
         # Whatever it is, it is not ours to replace.
         return False

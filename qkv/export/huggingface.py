@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from qkv.config import dump_config
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
+from qkv.export.base import exporters
 from qkv.export.hf_tokenizer import write_tokenizers
 from qkv.export.model_card import model_card
 from qkv.export.output_bias import output_bias
@@ -209,3 +210,12 @@ def _writing(name: str, linear: nn.Linear, order: Tensor) -> Tensors:
 
 def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Tensors:
     return {f"{name}.weight": norm.weight[order], f"{name}.bias": norm.bias[order]}
+
+
+def _unquantised(saved: SavedModel, folder: Path, quantization: str | None) -> None:
+    if quantization is not None:
+        raise UsageError(f"quantization {quantization}: only ctranslate2 and onnx have that; leave it out")
+    export_huggingface(saved, folder)
+
+
+exporters.register(WHAT, _unquantised)

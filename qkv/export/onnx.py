@@ -12,6 +12,7 @@ import qkv.export.onnx_kinds  # noqa: F401  # registers them
 from qkv.config import dump_config
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
+from qkv.export.base import exporters
 from qkv.export.onnx_canvas import OnnxCanvas, Read, onnx_canvases, opened, scaled_embedding
 from qkv.export.onnx_graph import Graph, Value, as_array
 from qkv.export.onnx_layers import OnnxLayers
@@ -156,3 +157,6 @@ def _best(graph: Graph, decoded: Value, model: ParallelModel, form: OnnxCanvas) 
     best = graph.op("Log", graph.op("GatherElements", probabilities, tokens, axis=1))
     shape = graph.op("Shape", decoded, start=0, end=2)
     return graph.op("Reshape", tokens, shape), graph.op("Reshape", best, shape)
+
+
+exporters.register(WHAT, export_onnx)

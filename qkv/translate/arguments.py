@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config import Config
-from qkv.engines.choose import EngineName
+from qkv.engines.fast_engines import EngineName
 from qkv.search.base import AnySearch
 
 

@@ -10,8 +10,7 @@ from qkv.core.progress import Reporter
 from qkv.data.store import PairStore
 from qkv.engines.agreement import SOURCES, agreement, sample_sources
 from qkv.engines.base import DecodeRequest
-from qkv.engines.fast_engines import FAST, missing_packages
-from qkv.engines.model_set import EXPORTS
+from qkv.engines.fast_engines import engine_for_export, missing_packages
 from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.saved.folder import SavedModel
@@ -47,12 +46,14 @@ class ExportCheck:
     def __call__(self, saved: SavedModel, folder: Path) -> None:
         if self.quantization not in (None, "float32"):
             self._compare_outputs(saved, folder)
-        elif self.to == "ctranslate2":
+        else:
             self._compare_search(saved, folder)
 
     def _compare_outputs(self, saved: SavedModel, folder: Path) -> None:
         """Report how far a quantised model agrees with float32, and reject one that outputs noise."""
-        fast = FAST[EXPORTS[self.to]]
+        fast = engine_for_export(self.to)
+        if fast is None:
+            return
         if missing := missing_packages(fast, exported=True):
             self.reporter.say(f"not compared with float32, because {fast.name} cannot run here: {missing[0]}")
             return
@@ -65,9 +66,9 @@ class ExportCheck:
 
     def _compare_search(self, saved: SavedModel, folder: Path) -> None:
         """Warn if the default search finds worse outputs in the export than in the model."""
-        fast = FAST[EXPORTS[self.to]]
+        fast = engine_for_export(self.to)
         request = DecodeRequest(default_search(saved.config).within(saved.config.length_limit), 1, [])
-        if missing_packages(fast, exported=True) or not fast.approximates(request):
+        if fast is None or missing_packages(fast, exported=True) or not fast.approximates(request):
             return
         engine = fast.open(folder, 1)
         sources = sample_sources(saved, self.texts, engine.src_limit)

@@ -9,7 +9,7 @@ from pydantic import Field
 from qkv.config import Config, with_overrides
 from qkv.config.overrides import apply_overrides
 from qkv.core.errors import UsageError
-from qkv.engines.choose import EngineName
+from qkv.engines.fast_engines import EngineName
 from qkv.search.base import AnySearch, searches
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_settings

@@ -12,9 +12,9 @@ from qkv.config import validate
 from qkv.core.errors import UsageError
 from qkv.core.files import read_manifest
 from qkv.engines.base import DecodeRequest
-from qkv.engines.choose import EngineName, Engines
+from qkv.engines.choose import Engines
 from qkv.engines.drafts import choose_draft
-from qkv.engines.fast_engines import FAST
+from qkv.engines.fast_engines import EngineName, engines
 from qkv.engines.model_set import ModelLike, ModelSet
 from qkv.engines.torch_engine import TorchEngine, evaluating
 from qkv.kernels.threads import bounded_workers, using_threads
@@ -104,7 +104,7 @@ class Translator:
             self.models, given.engine, self.workers, given.max_src_tokens, self._drafter, self._rescorer
         )
         self._draft = draft
-        if given.engine in FAST:
+        if engines[given.engine] is not None:
             if draft not in ("auto", "none", None):
                 raise UsageError(f"the engine {given.engine} takes no drafts; use the engine torch")
             self._draft = None

@@ -12,7 +12,7 @@ from qkv.config import load_config
 from qkv.core.errors import UsageError
 from qkv.core.files import MANIFEST, write_manifest
 from qkv.data.length_limit import LengthLimit
-from qkv.engines.choose import EngineName
+from qkv.engines.fast_engines import EngineName
 from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel, load_model, save_model
 from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.search import RefineConfig

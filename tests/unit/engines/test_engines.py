@@ -12,7 +12,8 @@ import torch
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.core.files import new_folder
 from qkv.engines.base import DecodeRequest
-from qkv.engines.choose import EngineName, Engines
+from qkv.engines.choose import Engines
+from qkv.engines.fast_engines import EngineName
 from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export import ctranslate2 as fast_export

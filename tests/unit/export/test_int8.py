@@ -55,9 +55,9 @@ def test_mkl_is_chosen_where_it_is_needed(
 
 PROGRAM = """
 from pathlib import Path
-from qkv.engines.fast_engines import FAST, make_engine
+from qkv.engines.fast_engines import CTranslate2, make_engine
 from tests.support.exported import decided_model
-make_engine(FAST["ctranslate2"], decided_model(), 1)
+make_engine(CTranslate2(), decided_model(), 1)
 import ctranslate2
 print("int16" in ctranslate2.get_supported_compute_types("cpu"))
 """

@@ -7,7 +7,7 @@ import pytest
 
 from qkv.cli.model import export
 from qkv.core.errors import UsageError
-from qkv.engines.choose import EngineName
+from qkv.engines.fast_engines import EngineName
 from qkv.models.saved.folder import load_model
 from qkv.search import capacity
 from qkv.search.beam import BeamConfig
