@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from qkv.engines.model_set import ModelLike
 from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -46,7 +47,7 @@ def endless() -> SavedModel:
     return saved
 
 
-def torch_translator(saved: ModelLike | Sequence[ModelLike] | None = None, **settings: Any) -> Translator:  # type: ignore[name-defined]
+def torch_translator(saved: ModelLike | Sequence[ModelLike] | None = None, **settings: Any) -> Translator:
     """With greedy search, if nothing else is said."""
     return Translator(saved or speaker(), "torch", **{"search": GreedyConfig(**SHORT), **settings})
 

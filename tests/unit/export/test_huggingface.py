@@ -3,7 +3,7 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ from qkv.layers.positions import positions
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.saved.weights import named_weights
 from qkv.models.transformer.config import TransformerConfig
+from qkv.models.transformer.model import Transformer
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -98,10 +99,8 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
             if beams == 1 or (own[-1] == other[-1] == SPECIAL.eos):
                 compared += 1
                 equal += own == other
-                found_by_us, found_by_them = (
-                    score_by_model(saved.model, search, source, said)
-                    for said in (own, other)  # type: ignore[arg-type]
-                )
+                model = cast(Transformer, saved.model)
+                found_by_us, found_by_them = (score_by_model(model, search, source, said) for said in (own, other))
                 # `generate` may stop a step earlier, so its output may be worse than ours.
                 assert own == other or found_by_us > found_by_them - TIE
         assert compared > 30

@@ -3,7 +3,6 @@
 import math
 import random
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from qkv.core.errors import UsageError
 from qkv.data.batch import collate, padded
+from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -221,11 +221,11 @@ class HeadWithTwins(LinearHead):
     They are copied: equal rows of a weight need not give equal products, as a matrix is multiplied in blocks.
     """
 
-    def logits(self, decoded: Tensor, never: Sequence[int] = ()) -> Tensor:  # type: ignore[override]
-        logits = super().logits(decoded, never)  # type: ignore[arg-type]
-        logits[..., 9:13] = logits[..., 5:9]
-        logits[..., 13] = logits[..., 5]
-        return logits
+    def scores(self, states: Tensor, context: HeadContext = NO_CONTEXT) -> Tensor:
+        scores = super().scores(states, context)
+        scores[..., 9:13] = scores[..., 5:9]
+        scores[..., 13] = scores[..., 5]
+        return scores
 
 
 def test_of_equal_tokens_the_lowest_id_wins() -> None:
