@@ -2,7 +2,8 @@
 
 B batch        S source length     T target length   Q query length   K key length
 H heads        E head width        D model width     F feed-forward width
-V vocabulary   N hypotheses       W memory width
+V vocabulary   N hypotheses        R rows being decoded   W new positions of a row
+L layers       M memory width      G global tokens        U labels of a target
 
 Public tensor functions carry these annotations. The tests switch the checks on (jaxtyping with
 beartype); in production they cost nothing.
@@ -31,7 +32,7 @@ SrcKeep = Bool[Tensor, "B S"]
 TgtIds = Int[Tensor, "B T"]
 TgtWeight = Float[Tensor, "B T"]
 """How much each target token counts in the loss; 0 on padding."""
-Memory = Float[Tensor, "B S W"]
-"""The encoder's output; W is D unless a wiring exposes more than its last layer."""
+Memory = Float[Tensor, "B S M"]
+"""The encoder's output; M is D unless a wiring exposes more than its last layer."""
 Decoded = Float[Tensor, "B T D"]
 LogProbs = Float[Tensor, "*batch V"]

@@ -1,7 +1,7 @@
 """The directed acyclic graph of DA-Transformer (Huang et al. 2022): a text is a path from the first vertex to the last.
 
 Every vertex i has a distribution p_i over tokens and a distribution E_i over the vertices behind it. A path
-0 = a_0 < a_1 < ... < a_U < a_{U+1} = L - 1 says one token at each vertex between its ends:
+0 = a_0 < a_1 < ... < a_U < a_{U+1} = last says one token at each vertex between its ends:
 
     P(Y) = Σ over paths A of Π_{i=0..U} E[a_i, a_{i+1}] · Π_{i=1..U} p_{a_i}(y_i)
 """
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def transitions(scores: Float[Tensor, "L L"]) -> Float[Tensor, "L L"]:
+def transitions(scores: Float[Tensor, "vertices vertices"]) -> Float[Tensor, "vertices vertices"]:
     """log E: row i is the softmax over the vertices behind i; -inf elsewhere. The last one has none behind it."""
     rows = [
         torch.cat([torch.full_like(row[: i + 1], -torch.inf), row[i + 1 :].log_softmax(dim=0)])
@@ -23,7 +23,7 @@ def transitions(scores: Float[Tensor, "L L"]) -> Float[Tensor, "L L"]:
 
 
 def dag_log_prob(
-    log_probs: Float[Tensor, "L V"], links: Float[Tensor, "L L"], target: Sequence[int]
+    log_probs: Float[Tensor, "vertices V"], links: Float[Tensor, "vertices vertices"], target: Sequence[int]
 ) -> Float[Tensor, ""]:
     """log P(Y) by f_t(v) = p_v(y_t) Σ_{u<v} f_{t-1}(u) E_uv, in log space; -inf if the target needs more vertices."""
     last = len(links) - 1
@@ -35,10 +35,12 @@ def dag_log_prob(
     return torch.stack(ends).logsumexp(dim=0) if ends else links.new_tensor(-torch.inf)
 
 
-def dag_best(log_probs: Float[Tensor, "L V"], links: Float[Tensor, "L L"], target: Sequence[int]) -> list[int]:
+def dag_best(
+    log_probs: Float[Tensor, "vertices V"], links: Float[Tensor, "vertices vertices"], target: Sequence[int]
+) -> list[int]:
     """The vertices a_1 ... a_U of the most probable path that says Y: the same recursion with max; of equals the first.
 
-    The target must fit: |Y| ≤ L - 2.
+    The target must fit: |Y| ≤ vertices - 2.
     """
     last = len(links) - 1
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}

@@ -13,9 +13,9 @@ from qkv.core.shapes import AttentionWeights, ContextHeads, Heads, KeyHeads, Mas
 from qkv.functional.attention import masked_softmax, scaled_dot_scores
 from qkv.functional.masks import build_mask, causal
 
-Buckets = Int[Tensor, "R B H Q"]
+Buckets = Int[Tensor, "rounds B H Q"]
 """The bucket of each position, for each round of hashing and each head."""
-FoundPairs = Bool[Tensor, "R B H Q K"]
+FoundPairs = Bool[Tensor, "rounds B H Q K"]
 SELF_LOGIT = -5e4
 """Of a position to itself: q_i · k_i is nearly always the largest logit, and says nothing."""
 

@@ -46,7 +46,7 @@ class TransformerInference:
         self._causal = torch.empty(0, 0)
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
-        """Source ids [B, S] to memory [B, S, W]."""
+        """Source ids [B, S] to memory [B, S, M]."""
         pos = self._positions(src.shape[1], src.device)
         context = AttentionContext(pos, pos, keep=src_keep, tokens=src)
         return self.encoder(self.src_embed(src, pos), context)

@@ -1,6 +1,6 @@
 """The graph of DA-Transformer for a batch: the sum over all paths that say the target, and the best of them.
 
-Fast twins of `functional.dag`, with a loop over the tokens of the target only. `said` [B, L, U] are the
+Fast twins of `functional.dag`, with a loop over the tokens of the target only. `said` [B, vertices, U] are the
 log-probabilities of the target's tokens at each vertex, so its width is not that of the vocabulary.
 """
 
@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TokenScores = Float[Tensor, "B L U"]
-LinkScores = Float[Tensor, "B L L"]
+TokenScores = Float[Tensor, "B vertices U"]
+LinkScores = Float[Tensor, "B vertices vertices"]
 Lengths = Int[Tensor, " B"]
 
 
@@ -32,7 +32,9 @@ def dag_nll(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths:
     return nll
 
 
-def dag_visits(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths) -> Float[Tensor, "B L"]:
+def dag_visits(
+    said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths
+) -> Float[Tensor, "B vertices"]:
     """How often the paths that say Y pass each vertex, in the mean: |Y| over all vertices; 0 where Y does not fit."""
     with torch.enable_grad():
         said = said.detach().requires_grad_()
@@ -109,17 +111,17 @@ def dag_alignment(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, le
 
 
 def _at_start(links: Tensor) -> Tensor:
-    """[B, L]: log 1 at the first vertex."""
+    """[B, vertices]: log 1 at the first vertex."""
     score = torch.full_like(links[:, 0], -torch.inf)
     score[:, 0] = 0.0
     return score
 
 
 def _ends(lengths: Tensor, links: Tensor) -> Tensor:
-    """[B, L, 1]: the last vertex of each graph, for every vertex."""
+    """[B, vertices, 1]: the last vertex of each graph, for every vertex."""
     return (lengths - 1)[:, None, None].expand(-1, links.shape[1], 1)
 
 
 def _into_end(links: Tensor, lengths: Tensor) -> Tensor:
-    """[B, L]: the last step of a path."""
+    """[B, vertices]: the last step of a path."""
     return links.gather(2, _ends(lengths, links))[..., 0]

@@ -24,9 +24,9 @@ NOBODY = 1 << 30
 
 def assign_buckets(
     x: Float[Tensor, "B H n E"],
-    rotations: Float[Tensor, "two R H E columns"],
+    rotations: Float[Tensor, "two rounds H E columns"],
     sizes: Int[Tensor, "B two"],
-) -> Int[Tensor, "R B H n"]:
+) -> Int[Tensor, "rounds B H n"]:
     """`hash_buckets` of each row with as many buckets as the row has, b = b_1 · b_2 (`combine_hashes`).
 
     The rotation of a row is the first b / 2 columns. Where |x R| is largest, its sign says which half of
@@ -58,11 +58,11 @@ class Order(NamedTuple):
     """
 
     places: Tensor
-    """[R, rows · length]: which position stands there."""
+    """[rounds, rows · length]: which position stands there."""
     ranks: Tensor
-    """[R, rows · length]: where a position stands, the inverse of `places`."""
+    """[rounds, rows · length]: where a position stands, the inverse of `places`."""
     q_codes: Tensor
-    """[R, rows · length]"""
+    """[rounds, rows · length]"""
     k_codes: Tensor
     chunk: int
     length: int
@@ -227,7 +227,7 @@ class _Block(NamedTuple):
     k: Tensor
     v: Tensor
     q_codes: Tensor
-    """[R, g, c]: the codes of all rounds tell how many of them found a pair."""
+    """[rounds, g, c]: the codes of all rounds tell how many of them found a pair."""
     k_codes: Tensor
     q_pos: Tensor
     k_pos: Tensor

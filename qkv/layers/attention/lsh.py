@@ -128,7 +128,7 @@ class LshAttention(Attention):
         return masked_softmax(lsh_scores(q, k), found if allowed is None else found & allowed)
 
     def hash(self, q: Tensor, keep: Tensor | None, training: bool) -> Tensor:
-        """The buckets [R, B, H, n] of queries [B, H, n, E]; how many there are depends on a sentence's own length."""
+        """The buckets [rounds, B, H, n] of queries [B, H, n, E]. Their number depends on each row's length."""
         lengths = torch.full((len(q),), q.shape[2], device=q.device) if keep is None else keep.sum(dim=1)
         counts = bucket_counts(lengths, self.chunk)
         sizes = hash_sizes(counts if self.buckets is None else torch.full_like(counts, self.buckets))
@@ -139,7 +139,7 @@ class LshAttention(Attention):
         return assign_buckets(q, self._fixed_rotations(columns).to(q), sizes)
 
     def _fixed_rotations(self, columns: int) -> Tensor:
-        """[2, R, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
+        """[2, rounds, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
         if self._fixed.shape[1] != self.test_rounds or self._fixed.shape[-1] < columns:
             shape = (2, self.test_rounds, self.num_heads, self.head_width)
             seeds = ((self.seed << 20) + column for column in range(columns))  # torch looks at 32 bits of a seed

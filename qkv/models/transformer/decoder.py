@@ -50,7 +50,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(Stack[DecoderLayer]):
-    """Embedded target [B, T, D] and memory [B, S, W] to decoded [B, T, D]."""
+    """Embedded target [B, T, D] and memory [B, S, M] to decoded [B, T, D]."""
 
     def __init__(
         self, layers: list[DecoderLayer], num_layers: int, final: nn.Module, depth: LayerSchedule, wiring: Wiring

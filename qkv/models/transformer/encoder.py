@@ -34,7 +34,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(Stack[EncoderLayer]):
-    """Embedded source [B, S, D] to memory [B, S, W], which the wiring makes of its states."""
+    """Embedded source [B, S, D] to memory [B, S, M], which the wiring makes of its states."""
 
     def __init__(
         self, layers: list[EncoderLayer], num_layers: int, final: nn.Module, depth: LayerSchedule, wiring: Wiring

@@ -39,7 +39,7 @@ def viterbi_path(said: Numbers, links: Numbers) -> list[int]:
 
 
 def dag_path_of_length(said: Numbers, links: Numbers, count: int) -> list[int]:
-    """The most probable path with `count` tokens, at most L - 2: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
+    """The most probable path with `count` tokens: D_n(v) = max_u D_{n-1}(u) + log E_uv + log p_v."""
     scores, back = _by_length(said, links, count)
     return _traced(back, count, int((scores[count] + links[:, -1]).argmax()))
 
@@ -75,7 +75,7 @@ def _along(following: list[int]) -> list[int]:
 
 
 def _by_length(said: Numbers, links: Numbers, most: int) -> tuple[Numbers, list[npt.NDArray[np.intp]]]:
-    """D [most + 1, L], and from which vertex each entry but those of the first row came."""
+    """D [most + 1, vertices], and from which vertex each entry but those of the first row came."""
     scores = np.full((most + 1, len(said)), -np.inf)
     scores[0, 0] = 0.0
     back = []

@@ -14,15 +14,15 @@ from qkv.models.transformer.stacks.base import Layers
 class Wiring(nn.Module):
     """What the encoder hands over (`read`), once a source, and what each decoder layer makes of it (`memories`).
 
-    The memory has one row a source token, [B, S, W], of any width W, so that all else can keep, repeat and reorder it.
+    The memory has one row a source token, [B, S, M], of any width M, so that all else can keep, repeat and reorder it.
     """
 
     def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
-        """Embedded source [B, S, D] to memory [B, S, W]; `layers` are the encoder's, with or without gradients."""
+        """Embedded source [B, S, D] to memory [B, S, M]; `layers` are the encoder's, with or without gradients."""
         return self.expose(encoder.all_states(x, layers, context))
 
     def expose(self, states: list[Tensor]) -> Tensor:
-        """S_0 ... S_N to memory [B, S, W]; the last one has passed the norm that follows the stack."""
+        """S_0 ... S_N to memory [B, S, M]; the last one has passed the norm that follows the stack."""
         raise NotImplementedError
 
     def memories(self, memory: Tensor) -> Sequence[Tensor]:

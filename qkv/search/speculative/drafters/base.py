@@ -22,7 +22,7 @@ class DraftSources:
     """[B, S], each row ends with END."""
     src_keep: Tensor
     memory: Tensor
-    """[B, S, W], what its encoder made of them."""
+    """[B, S, M], what its encoder made of them."""
 
     def ids(self) -> list[list[int]]:
         """The tokens of each source, END not among them."""
