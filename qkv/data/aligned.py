@@ -10,7 +10,7 @@ from qkv.data.texts import paired, read_texts
 
 
 def one_line(text: str) -> str:
-    """What ends a line, or a column of a table, becomes a space."""
+    """Replace line ends and tabs by spaces."""
     return text.replace("\n", " ").replace("\r", " ").replace("\t", " ")
 
 

@@ -17,15 +17,15 @@ from qkv.text.special import SpecialIds
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a model is trained on in one pass."""
+    """A training batch."""
 
     src: SrcIds
     src_keep: SrcKeep
     """True on tokens, False on padding."""
     tgt_in: TgtIds
-    """What the decoder reads: `tgt_out` one step late."""
+    """The decoder input: `tgt_out` shifted right."""
     tgt_out: TgtIds
-    """What it is to say."""
+    """The labels."""
     tgt_weight: TgtWeight
     pairs: list[int]
     """Which pairs of the store these are, for diagnosis."""
@@ -49,7 +49,7 @@ class Batch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.pairs)
 
     def split(self) -> tuple["Batch", "Batch"]:
-        """Two batches of half the rows, for when one is too much for the memory."""
+        """Two batches of half the rows, for when one does not fit in memory."""
         if len(self) < 2:
             raise ValueError("a batch of fewer than two pairs cannot be split")
         middle = (len(self) + 1) // 2
@@ -82,7 +82,7 @@ def collate(
 
 
 def padded(rows: list[list[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """The rows as one matrix, and where it is not padding. No rows give a matrix of shape [0, 1]."""
+    """The rows as one padded matrix, and the mask of real tokens. No rows give shape [0, 1]."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     width = int(lengths.max(initial=1))
     keep = np.arange(width) < lengths[:, None]

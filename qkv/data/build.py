@@ -27,7 +27,7 @@ from qkv.data.store import (
 from qkv.text.folder import TokenizerPair
 
 CountProgress = Callable[[int, int | None], None]
-"""Called now and then with (pairs done, pairs in all if known)."""
+"""Called from time to time with (pairs done, total if known)."""
 Keep = Callable[[RawPair], bool]
 """Which pairs belong to this part of a hold-out."""
 
@@ -48,7 +48,7 @@ def build_store(
 ) -> StoreReport:
     """Stream the usable pairs of `corpora` into a new store at `folder`; `about` is added to its manifest.
 
-    A store already there is replaced when the new one is complete. No usable pair at all is a DataError.
+    An existing store is replaced when the new one is complete. Raises DataError if there is no usable pair.
     """
     counts, ranges = ReadCounts(), []
     with new_folder(folder, {"kind": "pairs", **(about or {})}) as temporary:
@@ -117,7 +117,7 @@ class _Writer:
         self._stack.close()
 
     def select(self, pairs: Iterable[RawPair], keep: Keep | None) -> Iterator[RawPair]:
-        """The pairs of this part that have something on both sides."""
+        """The pairs of this part with two non-empty sides."""
         for pair in pairs:
             if not pair.src.strip() or not pair.tgt.strip():
                 self.empty += 1

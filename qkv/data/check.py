@@ -21,7 +21,7 @@ SAMPLES = 5
 
 @dataclass(frozen=True)
 class PartReport:
-    """What one part holds. Lengths are tokens, end token included."""
+    """Statistics of one part. Lengths are in tokens, END included."""
 
     store: StoreReport
     src_lengths: dict[str, int]
@@ -30,7 +30,7 @@ class PartReport:
     """Unknown tokens as a fraction of all source tokens, end tokens left out."""
     tgt_unknown: float
     duplicates: int
-    """Pairs that stand there already, both sides equal."""
+    """Exact duplicates of an earlier pair."""
     copies: int
     """Pairs whose target is their source."""
 
@@ -59,7 +59,7 @@ class DataReport:
     length_limit: LengthLimit
     """The longest outputs of a model that learns from train."""
     advice: list[str] = field(default_factory=list)
-    """What could be better, a sentence each."""
+    """Advice, one sentence each."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -123,7 +123,7 @@ def _check_part(store: PairStore, progress: CountProgress) -> PartReport:
     copies = done = 0
     for chunk in store.chunks():
         for src, tgt in chunk:
-            # A text may hold a tab or a newline, but never NUL: the two sides cannot run into each other.
+            # A text may hold a tab or a newline, but never NUL, which therefore separates the two sides.
             pairs[done] = text_hash(f"{src}\0{tgt}")
             copies += src == tgt
             done += 1

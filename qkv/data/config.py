@@ -12,7 +12,7 @@ from qkv.data.store import PairLimits
 
 
 def _as_list(value: Any) -> Any:
-    """One corpus may stand where a list of corpora is expected."""
+    """A single corpus is accepted where a list is expected."""
     return value if isinstance(value, (list, tuple)) else [value]
 
 

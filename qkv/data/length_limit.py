@@ -12,13 +12,13 @@ from qkv.data.store import LengthArray
 COVERED = 0.999
 """The share of training pairs that lie on or below the fitted line."""
 MARGIN = 2.0
-"""How many times the fitted line an output may be long: a model must also be able to write what training never had."""
+"""The limit as a multiple of the fitted line: outputs may be longer than anything in training."""
 SPARE = 10
-"""Tokens on top of that, for short sources."""
+"""Additional tokens, for short sources."""
 LONGEST = 4096
 """Without a longer target in the training data no output is longer: the fast engines write as much."""
 SLOPES = 33
-"""How many lines are compared."""
+"""The number of lines compared."""
 AT_ONCE = 1 << 20
 """Pairs that are counted together, which bounds memory."""
 
@@ -31,7 +31,7 @@ class LengthLimit(Config):
     extra: int = Field(ge=0)
     """Tokens on top of these."""
     most: int | None = Field(default=None, ge=1)
-    """No output is longer than this, however long its source is; null: no such bound."""
+    """The longest output for any source; null: no bound."""
 
 
 BEFORE = LengthLimit(factor=2.0, extra=10)
@@ -59,7 +59,7 @@ def fit_length_limit(src_len: LengthArray, tgt_len: LengthArray) -> LengthLimit:
 
 
 def _distinct(src_len: LengthArray, tgt_len: LengthArray) -> tuple[npt.NDArray[np.float64], ...]:
-    """The different pairs of lengths, and how often each occurs."""
+    """The distinct pairs of lengths with their counts."""
     keys, counts = np.empty(0, np.uint64), np.empty(0, np.int64)
     for start in range(0, len(src_len), AT_ONCE):
         part = slice(start, start + AT_ONCE)

@@ -28,7 +28,7 @@ NOT_READ = {b"\xfd7zXZ\x00": "an xz", b"PK\x03\x04": "a zip"}
 
 
 class _Frame(Protocol):
-    """One of the compressed streams that stand one after another in a file."""
+    """One of the concatenated compressed streams of a file."""
 
     @property
     def eof(self) -> bool: ...
@@ -79,12 +79,12 @@ def _judged(content: Iterator[bytes], file: BinaryIO, path: Path) -> Iterator[by
 
 
 def _frames(file: BinaryIO, new_frame: Callable[[], _Frame]) -> Iterator[bytes]:
-    """What all frames of a file hold together; raises EOFError where the last one is not whole."""
+    """The contents of all frames of a file; raises EOFError if the last one is incomplete."""
     frame = None
     ready: list[bytes] = []
     size = 0
     while chunk := file.read(PACKED_BLOCK):
-        # Some programs fill a gzip file up with zeros behind its end.
+        # Some programs pad gzip files with zeros.
         while chunk := chunk if frame else chunk.lstrip(b"\0"):
             frame = frame or new_frame()
             ready.append(frame.decompress(chunk))
@@ -104,7 +104,7 @@ def _gzip(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _zstandard(file: BinaryIO) -> Iterator[bytes]:
-    """Frame by frame, because the library's stream reader takes a cut file for a whole one."""
+    """Frame by frame, because the library's stream reader does not notice a truncated file."""
     import zstandard
 
     library = zstandard.ZstdDecompressor(max_window_size=1 << 27)
@@ -123,7 +123,7 @@ MAX_LINE = 16 << 20
 
 @dataclass
 class ReadCounts:
-    """What a reader met: pairs read (good or bad), pairs left out and texts mended because of invalid UTF-8."""
+    """Counts of a reader: pairs read (valid or not), and pairs skipped or texts repaired because of invalid UTF-8."""
 
     read: int = 0
     invalid: int = 0
@@ -188,4 +188,4 @@ def decode(
 def _complaint(raw: bytes, remedy: str) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "the file looks like UTF-16; save it as UTF-8"
-    return f"not valid UTF-8 text from this byte on; mend the line, or {remedy}"
+    return f"not valid UTF-8 text from this byte on; fix the line, or {remedy}"

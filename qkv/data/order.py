@@ -63,7 +63,7 @@ def epoch_plan(
     """The batches of `epoch` (counted from 0)."""
     rows = _chosen(ranges, seed, epoch)
     longest = np.maximum(src_len, tgt_len)
-    # Of all pairs, not only of this epoch's: a run must not learn of it in the middle.
+    # Over all pairs, not only those of this epoch, so that the error comes at the start of a run.
     if longest.size and int(longest.max()) > budget.tokens:
         raise UsageError(
             f"batch.tokens is {budget.tokens}, but the longest pair has {int(longest.max())} tokens; raise "
@@ -90,8 +90,8 @@ def _permutation(size: int, bits: np.random.PCG64) -> Indices:
 
 
 def _chosen(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:
-    """Every pair floor(weight) times; for the rest of the weight a window that moves on by its size each epoch
-    over a fixed permutation, so that all pairs get their turn.
+    """Every pair floor(weight) times; for the fraction, a window that advances each epoch over a fixed permutation, so
+    that all pairs get their turn.
     """
     kind = np.dtype(np.uint32 if max(r.stop for r in ranges) < 2**32 else np.int64)
     parts: list[Indices] = []

@@ -18,7 +18,7 @@ class Overlap:
 def overlap_with_train(
     part: PairStore, train: PairStore, progress: CountProgress = lambda done, total: None
 ) -> Overlap:
-    """The texts of `part` are held in memory; those of train pass by, and `progress` counts them."""
+    """The texts of `part` are held in memory; those of train are streamed, and `progress` counts them."""
     pairs = list(chain.from_iterable(part.chunks()))
     wanted_pairs, wanted_sources = set(pairs), {src for src, _ in pairs}
     found_pairs: set[tuple[str, str]] = set()

@@ -54,9 +54,9 @@ def data_parts(
 def choose_holdout(
     corpora: Sequence[CorpusConfig], root: Path, invalid: Policy, pairs: int, progress: CountProgress | None = None
 ) -> frozenset[int]:
-    """Hashes of sources that have `pairs` pairs together, lowest hash first: a choice that adding data hardly moves.
+    """Hashes of sources that have `pairs` pairs together, lowest hash first: adding data hardly changes them.
 
-    A source with more pairs than are still wanted is passed over, so the number is exact if that is possible.
+    A source with more pairs than are still needed is skipped, so the number is exact if possible.
     Empty pairs do not count; the length limits, which need a tokenizer, come later.
     """
     hashes = array("Q")
@@ -82,7 +82,7 @@ def choose_holdout(
 
 
 def text_hash(text: str) -> int:
-    """64 bits that depend on nothing but the text."""
+    """A 64-bit hash of the text alone."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -91,12 +91,12 @@ def _source(pair: RawPair) -> int:
 
 
 def _only(corpus: CorpusConfig | None) -> tuple[CorpusConfig, ...]:
-    """Dev and test are gone through once, whatever their weight."""
+    """Dev and test are read once, whatever their weight."""
     return () if corpus is None else (corpus.model_copy(update={"weight": 1.0}),)
 
 
 def corpus_keys(data: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
-    """Every corpus with the key that it stands at, such as `data.train.0`."""
+    """Every corpus with its key, such as `data.train.0`."""
     for name, corpora in (("train", data.train), ("dev", _only(data.dev)), ("test", _only(data.test))):
         yield from _with_keys(name, corpora)
 

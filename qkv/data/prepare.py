@@ -1,4 +1,4 @@
-"""From a configuration to open stores; a store that is up to date is not built again."""
+"""Opens the stores of a configuration, building those that are missing or out of date."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def prepare_data(
 
 
 def _inputs(data: DataConfig, part: CorpusPart, tokenizers: TokenizerPair) -> str:
-    """A hash of all that decides what is in a store; files go in by size and time of change."""
+    """A hash of everything that determines the contents of a store; files count by size and modification time."""
     files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
     inputs = {
         "format": STORE_FORMAT,
@@ -62,5 +62,5 @@ def _up_to_date(folder: Path, inputs: str) -> bool:
     try:
         return read_manifest(folder).get("inputs") == inputs and bool(len(PairStore.open(folder)))
     except CorruptFolder:
-        # Not there yet, or damaged: it is built either way.
+        # Missing or damaged: it is built either way.
         return False

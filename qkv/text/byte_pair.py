@@ -1,4 +1,4 @@
-"""`kind: bpe`: byte-level byte pair encoding, which has a piece for every text and so knows no unknowns."""
+"""`kind: bpe`: byte-level byte pair encoding, which can encode every text without unknowns."""
 
 import json
 import random
@@ -31,7 +31,7 @@ class BytePairConfig(TokenizerConfig):
     vocab_size: int = Field(default=8000, ge=len(NAMES) + 256)
     """The most pieces to learn, the 256 bytes and five special ids included; a small text gives fewer."""
     dropout: float = Field(default=0.0, ge=0.0, le=1.0)
-    """BPE-dropout: the probability that a merge is left out when a training sentence is cut; 0.1 is usual."""
+    """BPE-dropout: the probability of skipping a merge when a training sentence is segmented; 0.1 is usual."""
     max_texts: int = Field(default=1_000_000, ge=1)
     """Learn from a random sample of this many texts when there are more."""
 
@@ -145,7 +145,7 @@ class _SavedModel(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _SavedTokenizer(TypedDict):
-    """What is looked at before the library reads its own file."""
+    """The part of the file that is checked before the library reads it."""
 
     added_tokens: list[_AddedToken]
     model: _SavedModel

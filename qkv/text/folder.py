@@ -56,7 +56,7 @@ class TextConfig(Config):
 
     @property
     def samples(self) -> bool:
-        """Whether training texts are cut anew each epoch."""
+        """Whether training texts are segmented differently in each epoch."""
         return any(config.samples for config in self._sides().values())
 
     def _sides(self) -> dict[str, TokenizerConfig]:

@@ -1,6 +1,6 @@
-"""Texts as a Python program gives them, checked before anything is made of them.
+"""Checks texts given by a Python program before they are used.
 
-To Python a text is also a sequence of letters: where a list of texts is expected, one text would pass for a list of
+A str is also a sequence of letters: where a list of texts is expected, a single text would pass for a list of
 one-letter texts.
 """
 

@@ -1,4 +1,4 @@
-"""The normal form of a text: what a tokenizer really encodes, and what decoding gives back."""
+"""The normal form of a text: what a tokenizer encodes, and what decoding returns."""
 
 import unicodedata
 from typing import Literal
@@ -8,7 +8,7 @@ from qkv.core.errors import DataError
 
 
 class NormalizeConfig(Config):
-    """Which differences between texts are forgotten before tokenizing."""
+    """How texts are normalised before tokenization."""
 
     unicode: Literal["none", "NFC", "NFKC"] = "NFC"
     """Unicode normal form. NFC makes `é` one character however it was typed; NFKC also folds ligatures and full-width
@@ -25,7 +25,7 @@ def normalize(text: str, config: NormalizeConfig) -> str:
         _refuse_surrogates(text)
         text = _unicode_form(text, config)
     if config.lowercase:
-        # Lower-casing may leave letters apart that the normal form joins, so that one comes again.
+        # Lower-casing may decompose letters, so the normal form is applied again.
         text = _unicode_form(text.lower(), config)
     return " ".join(text.split()) if config.whitespace == "collapse" else text
 

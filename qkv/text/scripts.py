@@ -1,4 +1,4 @@
-"""What the script of a text says about it."""
+"""Properties of a text by its script."""
 
 import re
 from collections.abc import Sequence

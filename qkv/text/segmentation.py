@@ -1,7 +1,7 @@
-"""Cutting words into pieces at random: BPE with dropout, and sampling from a unigram lattice.
+"""Subword regularisation: BPE-dropout, and sampling from a unigram lattice.
 
 The libraries' own sampling cannot be seeded for one sentence, so it is done here, as a function of a
-`random.Random`. Words repeat, so what does not depend on chance is kept for the words seen last.
+`random.Random`. Words repeat, so the deterministic part is cached for recent words.
 """
 
 import math
@@ -53,7 +53,7 @@ def merge(symbols: Sequence[str], ranks: Ranks, dropped: Callable[[], bool] = la
 def _first_survivor(
     queue: list[tuple[int, int]], pieces: list[str], after: list[int], ranks: Ranks, dropped: Callable[[], bool]
 ) -> int | None:
-    """Take the best merge that is not dropped off the queue; the dropped ones return for the next round."""
+    """Pop the best merge that is not dropped; the dropped ones are requeued for the next round."""
     waiting = []
     survivor = None
     while queue:
@@ -110,23 +110,23 @@ class MergeSampler:
         tosses = Tosses(self._rate, random)
         for word in words:
             pieces = self._undisturbed(word)
-            # Each merge makes one piece fewer and takes one toss: with no drop the known result stands.
+            # Each merge removes one piece and takes one toss: without a drop the cached result holds.
             if not tosses.all_false(len(word) - len(pieces)):
                 pieces = merge(word, self._ranks, tosses)
             yield from pieces
 
 
 class Arrivals(NamedTuple):
-    """The pieces that end at one place in a word: where they start, and their weights added up."""
+    """The pieces that end at one position of a word: their starts and cumulative weights."""
 
     starts: list[int]
     cumulative: list[float]
 
 
 class UnigramSampler:
-    """Words to pieces, each way to cut a word having P proportional to exp(alpha * sum of piece scores).
+    """Samples segmentations of words with probability proportional to exp(alpha * sum of piece scores).
 
-    A character that is no piece is cut off alone, with the score `unknown`.
+    A character that is not a piece is a piece of its own with the score `unknown`.
     """
 
     def __init__(self, scores: Mapping[str, float], unknown: float, alpha: float) -> None:

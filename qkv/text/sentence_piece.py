@@ -31,7 +31,7 @@ Model = Literal["bpe", "unigram"]
 
 @tokenizers.register
 class SentencePieceConfig(TokenizerConfig):
-    """Subwords that may also be learned by the unigram model (Kudo 2018), which can sample several cuts of a word."""
+    """Subwords learned by BPE or by the unigram model (Kudo 2018), which can sample several segmentations of a word."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
     model: Model = "bpe"

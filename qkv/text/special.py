@@ -1,4 +1,4 @@
-"""The five ids that mean something to the model itself; the same, and first, in every vocabulary."""
+"""The five special ids; the same, and first, in every vocabulary."""
 
 from dataclasses import dataclass
 
@@ -26,4 +26,4 @@ class SpecialIds:
 SPECIAL = SpecialIds()
 CONTROL = SPECIAL.control
 NEVER_OUTPUT = (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)
-"""Ids that a model never says: probabilities are normalised without them."""
+"""Ids that a model never outputs: probabilities are normalised without them."""

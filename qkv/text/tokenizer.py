@@ -1,4 +1,4 @@
-"""What every tokenizer can do, and the registry of their kinds."""
+"""The tokenizer protocol and the registry of kinds."""
 
 import hashlib
 import json
@@ -32,25 +32,25 @@ class Tokenizer(Protocol):
         """The documented normal form: what decoding gives back."""
 
     def encode(self, text: str) -> list[int]:
-        """Always the same ids for a text: ordinary ones and unk, never a control id, whatever the text spells."""
+        """The ids of a text, deterministic: ordinary ones and unk, never a control id, whatever the text contains."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text, faster."""
 
     def sample(self, text: str, random: random.Random) -> list[int]:
-        """One of the ways to cut the text, as configured; a function of the text and of `random` alone."""
+        """A sampled segmentation of the text, as configured; depends only on the text and on `random`."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of all ids but the control ids; unk reads as ⁇."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """One piece for each id, for people to look at: a space is shown as ▁."""
+        """One piece for each id, for display: a space is shown as ▁."""
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into an existing folder."""
 
     def definition(self) -> dict[str, Any]:
-        """Everything that decides the ids of a text, as plain data."""
+        """Everything that determines the ids of a text, as plain data."""
 
 
 class TokenizerConfig(Config):
@@ -105,7 +105,7 @@ def _settings(kind: str, normalization: NormalizeConfig, model: str | None) -> T
 
 
 def check_settings(folder: Path, kind: str, normalization: NormalizeConfig, model: str | None = None) -> None:
-    """Refuse pieces that were learned with another kind or normal form: the same text would get other ids."""
+    """Reject pieces that were learned with another kind or normal form: the same text would get different ids."""
     saved = read_record(folder / SETTINGS, TokenizerSettings, "the settings of a tokenizer")
     wanted = _settings(kind, normalization, model)
     if saved != wanted:

@@ -1,4 +1,4 @@
-"""What of a text a tokenizer does not know, so that a model reads it as <unk>: found, counted and said."""
+"""Finds and counts the parts of a text that a tokenizer does not know and a model reads as <unk>."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ def _is_unknown_between(tokenizer: Tokenizer, before: str, space: str, after: st
 
 @dataclass
 class UnknownCount:
-    """How many texts have unknown pieces, and which ones."""
+    """Counts texts with unknown pieces, and the pieces."""
 
     texts: int = 0
     pieces: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""A tokenizer that looks pieces up in a list; the kinds differ in how they cut a text and join it again."""
+"""A tokenizer with a list of pieces; the kinds differ in how they split and join a text."""
 
 import json
 import random
@@ -82,7 +82,7 @@ class VocabularyTokenizer(ABC):
         return [self.encode(text) for text in texts]
 
     def sample(self, text: str, random: random.Random) -> list[int]:
-        """There is one way to cut a text."""
+        """The segmentation is unique."""
         return self.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from qkv.text.vocabulary import VocabularyTokenizer
 
 @tokenizers.register
 class WhitespaceConfig(TokenizerConfig):
-    """Text that is already cut, such as phonemes or a tokenized corpus: a token is what stands between white space."""
+    """Text that is already cut, such as phonemes or a tokenized corpus: tokens are separated by white space."""
 
     kind: Literal["whitespace"] = "whitespace"
     min_count: int = Field(default=1, ge=1)

@@ -1,4 +1,4 @@
-"""Corpora: where pairs of texts come from. Each kind streams `RawPair`s and says file:line when it cannot.
+"""Corpora: where pairs of texts come from. Each kind streams `RawPair`s; errors name file:line.
 
 train:
   - {kind: text, src: train.en, tgt: train.de}

@@ -12,7 +12,7 @@ from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
 
 
 class RawPair(NamedTuple):
-    """A pair as it stands in its file; `line` (of a Parquet table: row) counts from 1."""
+    """A pair as read from its file; `line` (of a Parquet table: row) counts from 1."""
 
     src: str
     tgt: str
@@ -25,21 +25,21 @@ class CorpusConfig(Config):
     suffixes: ClassVar[tuple[str, ...]] = ()
     """How the names of files of this kind end, apart from compression."""
     groups_answers: ClassVar[bool] = True
-    """Whether pairs with the same source are several right answers to one question when outputs are measured."""
+    """Whether pairs with the same source are several references of one item in evaluation."""
 
     weight: float = Field(default=1.0, gt=0, le=1000)
-    """How many times an epoch goes through these pairs; 0.5 takes half of them, another half each epoch."""
+    """How often an epoch uses these pairs; 0.5 uses half of them, alternating between epochs."""
 
     def files(self) -> dict[str, Path]:
         """The files that it reads, by the key that names them; none for pairs in memory."""
         raise NotImplementedError
 
     def describe(self, root: Path) -> str:
-        """How messages name it."""
+        """Its name in messages."""
         return " and ".join(str(root / path) for path in self.files().values())
 
     def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
-        """Stream the pairs; paths are relative to `root`. Pairs with invalid text go as `invalid` says."""
+        """Stream the pairs; paths are relative to `root`. Pairs with invalid text are treated as `invalid` says."""
         raise NotImplementedError
 
 
