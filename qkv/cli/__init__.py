@@ -1,4 +1,4 @@
-"""The command line: one thin verb a file. Nothing heavy is imported before a verb runs."""
+"""The command line: one thin verb per file. Nothing heavy is imported before a verb runs."""
 
 from qkv.cli.app import main
 

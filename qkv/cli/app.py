@@ -1,4 +1,4 @@
-"""The `qkv` command: its verbs, and how errors become one sentence and an exit code."""
+"""The `qkv` command: its verbs, and how errors are reported as one sentence and an exit code."""
 
 import os
 import select
@@ -33,7 +33,7 @@ from qkv.core.errors import QkvError
 
 
 class PlainGroup(TyperGroup):
-    """Verbs whose wrong options are refused in plain words; typer passes on the wording of pydantic."""
+    """A group whose option errors are reworded; typer passes on pydantic's wording."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -104,7 +104,7 @@ def main() -> None:
         try:
             app()
         finally:
-            # What cannot be written fails here: when the interpreter ends, it could not be told any more.
+            # Fail here if the output cannot be written: at interpreter exit it could no longer be reported.
             sys.stdout.flush()
     except QkvError as error:
         sys.exit(_fail(str(error), error.exit_code))
@@ -122,14 +122,14 @@ def main() -> None:
     except MemoryError:
         sys.exit(_fail(NO_MEMORY, 1))
     except RuntimeError as error:
-        # This is how PyTorch says it.
+        # This is PyTorch's wording.
         if "can't allocate memory" not in str(error):
             raise
         sys.exit(_fail(NO_MEMORY, 1))
 
 
 def _unread() -> int:
-    """The exit code after a reader went away: who reads our output has seen enough, but progress is no output."""
+    """The exit code after a broken pipe: 0 if the reader of stdout has seen enough, 1 if it was stderr."""
     watch = select.poll()
     watch.register(sys.stdout.fileno(), 0)
     enough = bool(watch.poll(0))
@@ -138,12 +138,12 @@ def _unread() -> int:
 
 
 def _forget_output() -> None:
-    """What was not written is not tried again at the end."""
+    """Discard buffered output, so that it is not written again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str, code: int) -> int:
-    # Where stderr cannot be written either, the exit code is all that can be said.
+    # If stderr cannot be written either, only the exit code is left.
     with suppress(OSError):
         if os.environ.get("QKV_DEBUG"):
             traceback.print_exc()

@@ -30,7 +30,7 @@ def compare(
     examples: Examples = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Which system is better, and is it chance? Scores side by side, with two tests of significance.
+    """Compare systems: scores side by side, with two significance tests.
 
     Without data, runs are compared on the test data of the first one, or on its dev data if it has no test data.
     """

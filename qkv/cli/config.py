@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="What a recipe can say, and what can be set when a model is used.")
+app = typer.Typer(no_args_is_help=True, help="The keys of recipes and of decoding.")
 
 GENERATED = "*Generated from the code; `qkv config reference > docs/configuration.md` writes it again.*"
 TRAINING = f"{GENERATED}\n\nThe keys of a complete run, in a file or as `key.sub=value` behind `qkv train`."
 USING = (
     "The keys of `qkv translate`, `qkv evaluate`, `qkv compare` and `qkv show beam`, as `key.sub=value` on the command "
-    "line. A recipe does not have them, but for `validation.search`; the kinds of search stand above."
+    "line. A recipe does not have them, except `validation.search`; the kinds of search are listed above."
 )
 
 

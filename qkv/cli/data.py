@@ -39,10 +39,10 @@ def modality(
             help="Count the tokens of these tokenizers (a run's tokenizer/), not lower-cased words and punctuation."
         ),
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="Look at so many pairs, evenly spread.")] = 100_000,
+    pairs: Annotated[int, typer.Option(min=1, help="Use this many pairs, evenly spread.")] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """How many ways of saying the same the targets have: the entropy of a target word given its source word."""
+    """Measure the modality of the targets: the entropy of a target word given its source word."""
     import json
 
     from qkv.data.texts import paired, read_texts, survey

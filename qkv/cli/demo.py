@@ -23,7 +23,7 @@ def demo(
         float, typer.Option(min=0.01, help="How long to train; starting and measuring come on top.")
     ] = 4.65,
     words: Annotated[int | None, typer.Option(min=100, help="Use only about this many words.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Forget the model that is there and train a new one.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Discard the existing model and train a new one.")] = False,
 ) -> None:
     """Learn to pronounce English from a dictionary in a few minutes, then pronounce what you type.
 
@@ -42,7 +42,7 @@ def demo(
 
 
 def _learn_and_show(folder: Path, minutes: float, words: int | None, again: bool) -> "Desk":
-    """All but the conversation."""
+    """Everything before the prompt."""
     import shutil
 
     from qkv.demo.desk import Desk, Screen
@@ -84,19 +84,19 @@ def _learn(place: "DemoFolder", minutes: float, words: int | None) -> "Results":
 
 
 def _talk(desk: "Desk") -> None:
-    """Answer lines until the person leaves."""
+    """Answer lines until the user quits."""
     import io
     import termios
     from contextlib import suppress
 
     with suppress(ImportError):
-        # Editing of the line and earlier lines by the arrow keys; not every Python has it.
+        # Line editing and history; not every Python has it.
         import readline  # noqa: F401  # importing it is what changes `input`
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             # What the terminal cannot show, or typed by mistake, must not end the conversation.
             stream.reconfigure(errors="replace")
-    # Keys that were hit while the model trained are no answer to the question.
+    # Discard keys that were pressed during training.
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     print(f"\n{INVITATION}")
     # Ctrl-C leaves like Ctrl-D.

@@ -18,12 +18,15 @@ def distill(
     tgt: Annotated[
         Path | None, typer.Option(help="The targets of --src, one a line; only --closest needs them.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The new folder; given again, a stopped job goes on.")] = Path("distilled"),
+    out: Annotated[Path, typer.Option(help="The new folder; the same command again resumes a stopped job.")] = Path(
+        "distilled"
+    ),
     closest: Annotated[
-        int | None, typer.Option(min=1, help="Of so many outputs take the one nearest to the target (sentence BLEU).")
+        int | None,
+        typer.Option(min=1, help="Of this many outputs, take the one closest to the target (sentence BLEU)."),
     ] = None,
     ensemble: Annotated[
-        list[Path] | None, typer.Option("--with", help="Another teacher that votes; repeatable.")
+        list[Path] | None, typer.Option("--with", help="Another teacher for an ensemble; repeatable.")
     ] = None,
     engine: Annotated[
         str,
@@ -31,7 +34,9 @@ def distill(
     ] = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --out from the first line.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start the job of --out again from the first line.")
+    ] = False,
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
     from qkv.core.errors import UsageError

@@ -31,15 +31,17 @@ def evaluate(
     ref: References = None,
     tsv: Pairs = None,
     split: Split = None,
-    hyp: Annotated[Path | None, typer.Option(help="Outputs to measure, one a line, in place of a model.")] = None,
-    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    hyp: Annotated[Path | None, typer.Option(help="Outputs to evaluate, one per line, instead of a model.")] = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
+    ] = None,
     engine: Engine = "auto",
     beam: Beam = None,
     train: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Training data, or its targets one a line, to score rare and common words apart.",
+            help="Training data, or its targets one per line, to score words by training frequency.",
         ),
     ] = None,
     metrics: Metrics = None,
@@ -49,9 +51,9 @@ def evaluate(
     examples: Examples = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model, or outputs that are there already: overall, by length, by rare words, one by one.
+    """Evaluate a model, or outputs in a file: overall, by length, by word frequency, individually.
 
-    Without data, a run is measured on the test and dev data that its recipe names.
+    Without data, a run is evaluated on the test and dev data of its recipe.
     """
     from qkv.cli.shared.evaluation_options import choose, given_test_set, refuse_without_model
     from qkv.core.errors import UsageError

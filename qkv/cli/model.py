@@ -46,7 +46,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a model in the format of another program."""
+    """Export a model to another format."""
     from qkv.core.progress import default_reporter
     from qkv.export.folder import export_model
     from qkv.training.run.folder import RunFolder

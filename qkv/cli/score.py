@@ -17,13 +17,15 @@ def score(
     src: Annotated[Path | None, typer.Option(help="The sources, one a line.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="The targets, one a line.")] = None,
     data: Data = None,
-    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Give a JSON object for each pair, with every token.")
     ] = False,
     invalid_utf8: Invalid = "error",
 ) -> None:
-    """How probable the model finds given targets: for each pair the log-probability, tab, its mean per token."""
+    """Score given targets: for each pair the log-probability, a tab, and its mean per token."""
     import json
     import math
 
@@ -60,7 +62,7 @@ def score(
 def _pairs(
     src: Path | None, tgt: Path | None, data: str | None, invalid: Literal["error", "replace"]
 ) -> tuple[Iterator[tuple[str, str]], int | None]:
-    """The pairs, and how many they are if that is quickly found out."""
+    """The pairs, and their number if it is cheap to find."""
     from qkv.core.errors import UsageError
     from qkv.data.lines import ReadCounts
     from qkv.data.readers.named import corpus_of

@@ -48,7 +48,7 @@ def beam(
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=3.")] = None,
     out: Out = None,
 ) -> None:
-    """Draw the tree that a beam search grows for a text; prints the text that won."""
+    """Draw the tree of a beam search for a text; prints the best output."""
     from qkv.core.errors import UsageError
     from qkv.engines.model_set import ModelSet
     from qkv.models.parallel.base import ParallelModel
@@ -156,7 +156,7 @@ def passes(
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.passes=4.")] = None,
     out: Out = None,
 ) -> None:
-    """Draw what a model that writes all tokens at once says in each pass; prints the text that came out."""
+    """Draw the passes of a non-autoregressive model over its canvas; prints the output."""
     from qkv.core.errors import UsageError
     from qkv.engines.model_set import ModelSet
     from qkv.models.parallel.base import ParallelModel

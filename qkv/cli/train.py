@@ -31,10 +31,10 @@ def train(
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, as key.sub=value.")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="[RUN]", help="Go on with the run in this folder, or without one with the recipe's."),
+        typer.Option(metavar="[RUN]", help="Resume the run in this folder, or the recipe's if none is given."),
     ] = None,
 ) -> None:
-    """Train a recipe, or go on with a run that was stopped."""
+    """Train a recipe, or resume a run."""
     asked = _asked([word for word in (recipe, *(overrides or [])) if word], resume)
     asked.refuse_early()
     result = asked.trainer().train()

@@ -17,10 +17,14 @@ def translate(
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=10.")] = None,
     source: Annotated[Path | None, typer.Option("--input", help="Read this file instead of standard input.")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write this file, with --input; given again, a stopped job goes on.")
+        Path | None, typer.Option(help="Write this file, with --input; the same command again resumes a stopped job.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin the job of --output from the first line.")] = False,
-    ensemble: Annotated[list[Path] | None, typer.Option("--with", help="Another model that votes; repeatable.")] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start the job of --output again from the first line.")
+    ] = False,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
@@ -30,25 +34,25 @@ def translate(
         str,
         typer.Option(
             metavar="MODEL|jacobi|input|own|none",
-            help="Greedy search, faster with the same output: what drafts for it; auto: what the model carries.",
+            help="Speculative decoding for greedy search, with the same output: the drafter; auto: the model's own.",
         ),
     ] = "auto",
     length_factor: Annotated[
-        float | None, typer.Option(help="Short for search.length_factor=F: outputs F times as long as usual.")
+        float | None, typer.Option(help="Short for search.length_factor=F: outputs F times as long as by default.")
     ] = None,
     nbest: Annotated[
-        int | None, typer.Option(min=1, help="Give so many outputs for a line: line number, rank, score, text.")
+        int | None, typer.Option(min=1, help="Print this many outputs per line: line number, rank, score, text.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Give score and text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Give a JSON object for each line.")] = False,
     alignment: Annotated[bool, typer.Option("--alignment", help="Add the alignment, with --json.")] = False,
     prefixes: Annotated[
-        Path | None, typer.Option("--prefix-file", help="A file with the beginning of each output, line by line.")
+        Path | None, typer.Option("--prefix-file", help="A file with the prefix of each output, line by line.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
     invalid_utf8: Invalid = "error",
 ) -> None:
-    """Translate standard input: a line of output for each line of input."""
+    """Translate standard input, line by line."""
     from qkv.cli.shared.streams import require_stdout
     from qkv.core.errors import UsageError
     from qkv.core.outputs import require_writable

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 FEW = 100
-"""Fewer sources than this tell good and better settings hardly apart."""
+"""With fewer sources than this, settings can hardly be distinguished."""
 
 
 def tune(
@@ -31,12 +31,12 @@ def tune(
     metrics: Metrics = None,
     lang: Language = None,
     max_sources: Annotated[
-        int | None, typer.Option(min=1, help="Decode only so many sources, evenly spread; default: all.")
+        int | None, typer.Option(min=1, help="Decode only this many sources, evenly spread; default: all.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the table and store nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the settings of the search on dev data, and store them with the model, which then uses them by default.
+    """Tune the search settings on dev data and store them with the model as its default.
 
     Without data, a run is tuned on the dev data that its recipe names.
     """

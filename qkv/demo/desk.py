@@ -1,4 +1,4 @@
-"""Words in, pronunciations out: what a person may type, and what is shown for it."""
+"""Answers typed words with pronunciations."""
 
 import math
 import unicodedata
@@ -37,11 +37,11 @@ class Desk:
         self.screen = screen
 
     def pronounce(self, words: Sequence[str]) -> list[Translation]:
-        """The three best ways to say each word."""
+        """The three best pronunciations of each word."""
         return self.translator.translate(words, nbest=3, alignment=True)
 
     def answer(self, line: str) -> list[str]:
-        """What to show for a line of words."""
+        """The answer to a line of words."""
         return [shown for typed in line.split() for shown in self._answer_word(typed)]
 
     def _answer_word(self, typed: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the demonstration keeps, and how far it has come."""
+"""The folder of the demonstration: data, run and results."""
 
 import json
 import shutil
@@ -47,7 +47,7 @@ class Figure:
 @with_config(STRICT)
 @dataclass(frozen=True)
 class Results:
-    """What the demonstration found out; numbers only, kept as JSON."""
+    """The results of the demonstration; numbers only, stored as JSON."""
 
     model: str
     """The checksum of the model that was measured."""
@@ -74,7 +74,7 @@ class DemoFolder:
         self._results = path / "results.json"
 
     def forget(self) -> None:
-        """Remove the run and its results, unless somebody is training there."""
+        """Remove the run and its results, unless another process is training there."""
         if not self.path.exists():
             return
         self._claim()
@@ -94,7 +94,7 @@ class DemoFolder:
         return "run" in there and there <= set(NAMES) and self.run.is_used()
 
     def trainer(self, minutes: float, words: int | None) -> Trainer:
-        """A new run, or the one that was stopped; that one goes on as it began."""
+        """Start a new run, or resume the one that was stopped."""
         if self.run.is_used():
             try:
                 return Trainer.resume(self.run.path)
@@ -133,7 +133,7 @@ class DemoFolder:
             measured = set(MEASURED) <= results.scores.keys()
             return results if measured and results.model == read_manifest(self.run.best)["checksum"] else None
         except CorruptFolder:
-            # They can be found out again.
+            # They can be measured again.
             return None
 
     def measure(self, reporter: Reporter) -> Results:

@@ -1,4 +1,4 @@
-"""What the demonstration has to show."""
+"""The report of the demonstration."""
 
 from qkv.demo.desk import Desk, guesses
 from qkv.demo.folder import DemoFolder, Results
@@ -31,7 +31,7 @@ def report_lines(place: DemoFolder, results: Results, desk: Desk) -> list[str]:
 
 
 def result_lines(results: Results) -> list[str]:
-    """The error rates, beside what others reached."""
+    """The error rates, with published ones for comparison."""
     wer, per = results.scores["g2p_wer"], results.scores["per"]
     return [
         f"{results.held_out:,} words that the model has not seen, after {results.minutes:.3g} minutes "

@@ -1,4 +1,4 @@
-"""The recipes that come with the package, by name: complete runs that were measured, to use or to begin from.
+"""The recipes of the package, by name: complete, measured runs, to use or to start from.
 
 `qkv train reverse` trains the one of that name where there is no such file. Documentation writes it as
 `recipes/reverse.yaml`, and that is understood in the same way.
@@ -33,7 +33,7 @@ def recipe_text(name: str) -> str:
 
 
 def title(name: str) -> str:
-    """What a recipe says of itself in its first line."""
+    """The description in a recipe's first line."""
     return recipe_text(name).partition("\n")[0].removeprefix("#").strip()
 
 
@@ -44,7 +44,7 @@ def load_recipe(recipe: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 
 def _found(recipe: Path) -> Path:
     bare = recipe.name == str(recipe) and not recipe.suffix
-    # Data is often in a folder of the same name; a folder is no recipe, so it does not hide one.
+    # Data is often in a folder of the same name; a folder is not a recipe and does not hide one.
     hidden = bare and recipe.is_dir() and recipe.name in recipe_names()
     if recipe.exists() and not hidden:
         return recipe

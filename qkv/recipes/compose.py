@@ -1,4 +1,4 @@
-"""A recipe for some pairs, as text with a comment on each choice."""
+"""Writes a recipe for given pairs, with a comment on each choice."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from qkv.training.setup.sizes import Sizes, fitting_sizes
 BATCHES_AN_EPOCH = 200
 VALIDATIONS = 5
 MANY_EPOCHS = 20
-"""Of letters and closed vocabularies; a run that sees each pair less often learns faster without dropout."""
+"""For letters and closed vocabularies; a run that sees each pair less often learns faster without dropout."""
 USUAL_LIMIT = 256
 
 

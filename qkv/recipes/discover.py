@@ -1,4 +1,4 @@
-"""Which of a person's files are train, dev and test, and what is in them: the `data` group of a new recipe."""
+"""Finds train, dev and test files and their columns: the `data` group of a new recipe."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def _of_texts(src: Path, tgt: Path) -> Found:
         raise UsageError(f"{src} and {tgt}: put both files into one folder")
     parts = {}
     for part in PARTS:
-        # Only a file that is named train has siblings: there may be none for one of the sides.
+        # Only a file named train has siblings; one of the sides may have none.
         for both in zip(_siblings(src, part), _siblings(tgt, part), strict=False):
             if all(path.is_file() for path in both):
                 parts[part] = {"kind": "text", "src": both[0].name, "tgt": both[1].name}

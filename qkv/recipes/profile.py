@@ -1,4 +1,4 @@
-"""What pairs of texts look like: lengths, vocabularies, and what a token of each side should be."""
+"""Profiles pairs of texts: lengths, vocabularies, and what a token of each side should be."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from qkv.text.reservoir import reservoir
 from qkv.text.scripts import mostly_unspaced
 
 SAMPLE = 20_000
-"""Pairs that are looked at closely."""
+"""The size of the sample."""
 CLOSED = 0.002
 """The share of words never seen in the other half, up to which a vocabulary is taken for complete."""
 MOST_WORDS = 5_000

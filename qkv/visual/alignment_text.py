@@ -1,4 +1,4 @@
-"""What each output token looked at, as a picture of characters for the terminal."""
+"""The attention of each output token, drawn in characters for the terminal."""
 
 from collections.abc import Sequence
 from itertools import zip_longest

@@ -37,9 +37,9 @@ EXAMPLES: dict[str, tuple[AttentionConfig, Predicate | None]] = {
 
 
 def pattern(attention: Attention, length: int = LENGTH, predicate: Predicate | None = None) -> Tensor:
-    """[Q, K], True where output q depends on input k: the module itself is asked, by its gradient.
+    """[Q, K], True where output q depends on input k: found from the module's gradient.
 
-    Where single tokens are global, one stands in the middle.
+    If single tokens are global, one is put in the middle.
     """
     pos = torch.arange(length)
     tokens = torch.full((1, length), -1)
@@ -47,7 +47,7 @@ def pattern(attention: Attention, length: int = LENGTH, predicate: Predicate | N
         tokens[0, length // 2] = attention.global_ids[0]
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, length, attention.query.in_features, generator=generator, requires_grad=True)
-    # In float64, weights that are merely small do not vanish.
+    # In float64, small weights do not underflow.
     attention = attention.double().eval()
     output = attention(x.double(), AttentionContext(pos, pos, predicate, tokens=tokens))[0].sum(-1)
     rows = [torch.autograd.grad(output[q], x, retain_graph=True)[0][0].abs().amax(-1) > 0 for q in range(length)]

@@ -1,4 +1,4 @@
-"""The tree that a beam search grows: what each step kept, what ended, and which path won."""
+"""The tree of a beam search: the hypotheses kept at each step, those that ended, and the best path."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from qkv.visual.source import source_ids
 from qkv.visual.svg import SAMPLE_HEIGHT, SAMPLE_WIDTH, Entry, column_width, document, fitted, xml_text
 
 ROW, BOX, GAP, PADDING = 46, 34, 24, 8
-"""Of a row, of a box in it, between two columns, and beside the text in a box; in pixels."""
+"""Heights of a row and of a box, the gap between columns, and the padding of a box, in pixels."""
 NARROWEST, WIDEST = 56, 200
-"""The room for the text of a box; a longer token is shortened."""
+"""The width of the text in a box; a longer token is truncated."""
 LABEL_SIZE, SCORE_SIZE = 13, 10
 STYLE = """
   rect { fill: #f2f4f7; stroke: #98a2b3 }
@@ -38,7 +38,7 @@ STYLE = """
 
 @dataclass(eq=False)
 class Node:
-    """A token that a step kept, and through `parent` those before it."""
+    """A token kept by a step; `parent` leads to the preceding ones."""
 
     label: str
     total: float
@@ -61,7 +61,7 @@ class Node:
 def grow_tree(
     saved: SavedModel, text: str, search: BeamConfig, max_src_tokens: int | None = None
 ) -> tuple[list[Node], Hypothesis]:
-    """The nodes of the search for one text, parents first, and the hypothesis that won; its path is marked."""
+    """The nodes of the search for one text, parents first, and the best hypothesis, whose path is marked."""
     require_search_memory(search, saved.config, len(saved.tokenizers.tgt))
     steps: list[list[Kept]] = []
     ids = source_ids(saved, text, max_src_tokens)

@@ -82,7 +82,7 @@ def paint_points(axes: "Axes", points: Mapping[str, Point], higher_is_better: bo
     axes.margins(0.08)
     figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # names are placed by what is where on the finished chart
+    figure.draw_without_rendering()  # the layout must be final before names are placed
     _write_names(axes, {name: point for name, point in points.items() if point.named}, colours)
 
 

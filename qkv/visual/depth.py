@@ -1,4 +1,4 @@
-"""How deep each token went in a model whose depth adapts: for the terminal and as a picture."""
+"""The number of steps of each token in a model with adaptive depth: as text and as a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class TokenDepth:
 
 @dataclass(frozen=True)
 class Depths:
-    """What was read and what was said, token by token; `most_...` are the steps that a token may take."""
+    """The steps of source and target tokens; `most_...` are the most that a token may take."""
 
     source: list[TokenDepth]
     target: list[TokenDepth]
@@ -52,7 +52,7 @@ class Depths:
 
 @torch.no_grad()
 def depths_of(saved: SavedModel, text: str) -> Depths:
-    """Of a text and of its greedy translation; a target token's depth is that of the position that said it."""
+    """Of a text and its greedy translation; a target token's depth is that of the position that predicted it."""
     model = require_transformer(saved.model, "qkv show depth")
     if not (model.encoder.depth.ends_early and model.decoder.depth.ends_early):
         raise UsageError("every token takes all layers in this model; train one with model.stack=adaptive")
@@ -78,7 +78,7 @@ def depths_of(saved: SavedModel, text: str) -> Depths:
 
 
 def depth_lines(depths: Depths) -> list[str]:
-    """A line for each token: its steps of the most that it may take."""
+    """A line for each token: its steps out of the maximum."""
     widest = max(len(each.token) for each in (*depths.source, *depths.target))
     lines = []
     for name, side, most in (("read", depths.source, depths.most_source), ("said", depths.target, depths.most_target)):

@@ -1,4 +1,4 @@
-"""One run of draft and verify: what was drafted in each pass, what of it was right, and what the model said instead."""
+"""One run of speculative decoding: the draft of each pass, the accepted tokens, and the model's correction."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,17 +35,17 @@ class DraftPass:
     """One pass."""
 
     start: int
-    """How many tokens stood before it."""
+    """The number of tokens before it."""
     right: list[str]
     """The tokens of the draft that were kept."""
     said: str
-    """What the model said after them."""
+    """The model's own token after them."""
     wrong: list[str]
     """The rest of the draft."""
 
 
 class _WatchedBlocks:
-    """Remembers what each pass was given."""
+    """Records the input of each pass."""
 
     def __init__(self, blocks: BlockFunction) -> None:
         self.blocks = blocks

@@ -1,4 +1,4 @@
-"""The passes of a non-autoregressive model over its canvas: what it filled, how sure it was, what it changed."""
+"""The passes of a non-autoregressive model over its canvas: tokens, probabilities and changes."""
 
 import math
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class CanvasCell:
 def watch_passes(
     saved: SavedModel, model: ParallelModel, text: str, search: RefineConfig, max_src_tokens: int | None = None
 ) -> tuple[list[list[CanvasCell]], Hypothesis]:
-    """What stood on the canvas after each pass, and the output; of several lengths the most probable is shown."""
+    """The canvas after each pass, and the output; of several lengths the most probable is shown."""
     passes: list[Pass] = []
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)

@@ -1,4 +1,4 @@
-"""What a scheme of positions alone does to the scores: a heat map of queries against keys."""
+"""The effect of a position scheme on the scores, as a heat map of queries against keys."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Rows of boxes with a token in each: what was said in pass after pass."""
+"""Rows of boxes with a token in each, one row per pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from qkv.visual.svg import (
 )
 
 ROW, BOX, GAP, PADDING = 40, 30, 8, 7
-"""Of a row, of a box in it, between two boxes, and beside the text in a box; in pixels."""
+"""Heights of a row and of a box, the gap between boxes, and the padding of a box, in pixels."""
 NARROWEST, WIDEST = 40, 180
-"""The room for the text of a box; a longer token is shortened."""
+"""The width of the text in a box; a longer token is truncated."""
 SIZE = 12
 STYLE = """
   rect { fill: #f2f4f7; stroke: #98a2b3 }
@@ -38,7 +38,7 @@ class TokenCell:
     shade: float | None = None
     """How opaque the box is filled; None: fully."""
     tip: str | None = None
-    """What is shown where the mouse points; None: the token."""
+    """The tooltip; None: the token."""
 
 
 def draw_rows(rows: Sequence[Sequence[TokenCell]], title: str, legend: Sequence[Entry], style: str) -> str:

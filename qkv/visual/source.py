@@ -1,4 +1,4 @@
-"""The one text that a picture shows."""
+"""Encodes the text that a picture shows."""
 
 import sys
 
@@ -8,7 +8,7 @@ from qkv.text.special import SPECIAL
 
 
 def source_ids(saved: SavedModel, text: str, max_src_tokens: int | None = None) -> list[int]:
-    """The ids of a text, END included; refuses what a translator would cut or leave out."""
+    """The ids of a text, END included; rejects a text that a translator would truncate or skip."""
     ids = saved.tokenizers.src.encode(text)
     if not ids:
         raise UsageError("the text is empty; give one to translate")

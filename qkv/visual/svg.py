@@ -1,4 +1,4 @@
-"""What every picture needs: text that fits, a title and a legend above the drawing, one standalone SVG around it."""
+"""Helpers for pictures: text that fits, a title, a legend, and a standalone SVG document."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ SAMPLE_WIDTH, SAMPLE_HEIGHT = 22, 14
 LONGEST_TITLE = 720
 """Pixels; a title that is longer is shortened, so that a long text does not make a picture wide."""
 NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML may hold, not even escaped."""
+"""Characters that XML forbids, even escaped."""
 # fmt: off
 WIDTHS = (
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636,
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def text_width(text: str, size: float) -> float:
-    """Pixels that a text takes at most, in the fonts that browsers have."""
+    """An upper bound on the width of a text in pixels, in common browser fonts."""
     return sum(map(_width, text)) * size / 1000
 
 
@@ -73,7 +73,7 @@ def column_width(labels: Sequence[str], size: float, least: int, most: int) -> i
 
 
 def xml_text(text: str) -> str:
-    """Escaped, and without what no XML may hold."""
+    """Escaped, and without characters that XML forbids."""
     return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 

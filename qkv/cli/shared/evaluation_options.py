@@ -43,7 +43,7 @@ Language = Annotated[
 def given_test_set(
     ref: list[Path] | None, src: Path | None, tsv: Path | None, data: str | None, split: str | None
 ) -> "EvaluationSet | None":
-    """What the options name; None if they name nothing. What looks wrong with it is said on stderr."""
+    """The test set that the options name; None if they name none. Warnings go to stderr."""
     from qkv.core.errors import UsageError
     from qkv.evaluation.files import read_evaluation_set
 
@@ -101,7 +101,7 @@ def choose(names: str | None, test: "EvaluationSet", language: str | None) -> li
 
 
 def refuse_without_model(given: dict[str, object]) -> None:
-    """Options that would be without any effect where nothing is decoded."""
+    """Reject options that have no effect if nothing is decoded."""
     from qkv.core.errors import UsageError
 
     if idle := [name for name, value in given.items() if value]:

@@ -14,7 +14,7 @@ _closed: set[str] = set()
 
 
 def open_closed_streams() -> None:
-    """Afterwards all three streams are there: one that was closed gives nothing and takes everything."""
+    """Afterwards all three streams are open: a closed one reads nothing and discards what is written."""
     for number, name in enumerate(NAMES):
         if getattr(sys, name) is None:
             _closed.add(name)

@@ -23,7 +23,7 @@ def print_tables(tables: Sequence["Table"]) -> None:
         for place, name in enumerate(table.header):
             shown.add_column(Text(name), justify="left" if place in table.words else "right")
         for row in table.rows:
-            # Names of systems are file names: nothing in them is markup.
+            # Names of systems are file names: they contain no markup.
             shown.add_row(*map(Text, row))
         console.print(shown)
 
