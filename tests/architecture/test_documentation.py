@@ -197,3 +197,18 @@ def test_the_menu_holds_every_page_once() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_tour_goes_by_files_that_exist() -> None:
+    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    named = [
+        path for heading in re.findall(r"^## .*$", tour, re.M) for path in re.findall(r"`([\w/]+(?:\.py|/))`", heading)
+    ]
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / "qkv" / path).exists()] == []
+
+
+def test_the_readme_shows_the_folders_of_the_package() -> None:
+    tree = (ROOT / "README.md").read_text(encoding="utf-8").partition("```text\nqkv/\n")[2].partition("```")[0]
+    shown = re.findall(r"^  (\w+)/ ", tree, re.M)
+    assert sorted(shown) == sorted(path.parent.name for path in (ROOT / "qkv").glob("*/__init__.py"))
