@@ -42,13 +42,13 @@ def attention_weights(q: Heads, k: KeyHeads, mask: Mask | None = None, bias: Bia
 def scaled_dot_product(
     q: Heads, k: KeyHeads, v: ValueHeads, mask: Mask | None = None, bias: Bias | None = None
 ) -> tuple[ContextHeads, AttentionWeights]:
-    """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V  (equation 1), and the weights for people to look at."""
+    """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V  (equation 1), and the attention weights."""
     weights = attention_weights(q, k, mask, bias)
     return weights.to(v.dtype) @ v, weights
 
 
 def split_heads(x: Float[Tensor, "B n D"], num_heads: int) -> Float[Tensor, "B {num_heads} n E"]:
-    """Cut the model width into `num_heads` slices of d_k = d_model / h, one for each head."""
+    """Split the model width into `num_heads` slices of d_k = d_model / h, one per head."""
     batch, length, width = x.shape
     return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
 
@@ -60,16 +60,17 @@ def merge_heads(x: Float[Tensor, "B H n E"]) -> Float[Tensor, "B n D"]:
 
 
 def additive_scores(q: Heads, k: KeyHeads, v: Float[Tensor, "H E"]) -> AttentionWeights:
-    """v · tanh(q_i + k_j), one v a head (Bahdanau et al. 2015).
+    """v · tanh(q_i + k_j), one v per head (Bahdanau et al. 2015).
 
-    Their W q and U k are the projections to heads. Needs [Q, K, E] numbers a head; see `kernels/attention.py`.
+    Their W q and U k are the projections to heads. Materialises [Q, K, E] per head;
+    see `kernels/attention.py`.
     """
     hidden = (q[:, :, :, None] + k[:, :, None]).tanh()
     return (hidden * v[:, None, None]).sum(dim=-1)
 
 
 def cosine_scores(q: Heads, k: KeyHeads, scale: Float[Tensor, " H"]) -> AttentionWeights:
-    """scale · cos(q_i, k_j): the lengths of queries and keys do not count, each head has a sharpness of its own."""
+    """scale · cos(q_i, k_j): the norms of queries and keys are ignored; each head has its own scale."""
     return dot_scores(F.normalize(q, dim=-1), F.normalize(k, dim=-1)) * scale[:, None, None]
 
 
@@ -83,7 +84,7 @@ def sparsemax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWe
     support = z >= _last(ranked, 1 + count * ranked > ranked.cumsum(-1))
     size = support.sum(-1, keepdim=True)
     threshold = ((z * support).sum(-1, keepdim=True) - 1) / size
-    # The support decides where the gradient goes: `clamp` would also pass it to a key that stands at the threshold.
+    # `clamp` would also pass a gradient to a key exactly at the threshold, which is not in the support.
     above = (z - threshold) * support
     below_zero_by_rounding = above.detach().clamp_max(0)
     return _only_allowed(above - below_zero_by_rounding, mask)
@@ -104,7 +105,7 @@ def entmax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWeigh
 
 
 def _below_the_best(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores minus the best of their row, in float32 or wider: weights do not change if all scores move."""
+    """Scores minus the maximum of their row, in float32 or wider. The weights are invariant to the shift."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if mask is None:
         return wide - wide.amax(-1, keepdim=True).detach()
@@ -113,13 +114,13 @@ def _below_the_best(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _ranked(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The scores from the best down, and 1, 2, 3, ..."""
+    """The scores in descending order, and 1, 2, 3, ..."""
     ranked = z.detach().sort(dim=-1, descending=True).values
     return ranked, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
 
 
 def _last(ranked: Tensor, inside: Tensor) -> Tensor:
-    """The lowest score of the support; `inside` is True for a first part of each row."""
+    """The lowest score of the support; `inside` is True for a prefix of each row."""
     return ranked.gather(-1, inside.sum(-1, keepdim=True) - 1)
 
 

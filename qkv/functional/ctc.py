@@ -1,6 +1,6 @@
-"""Connectionist temporal classification (Graves et al. 2006): a long path of tokens and blanks stands for a short text.
+"""Connectionist temporal classification (Graves et al. 2006): a path of tokens and blanks stands for a shorter text.
 
-A path collapses: equal neighbours become one, then blanks go. P(Y) is the sum over all paths that collapse to Y.
+A path collapses: repeated tokens are merged, then blanks are removed. P(Y) sums over all paths that collapse to Y.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from torch import Tensor
 
 
 def collapse(path: Sequence[int], blank: int) -> list[int]:
-    """a a - a b b -> a a b: merge equal neighbours, then drop blanks."""
+    """a a - a b b -> a a b: merge repeated tokens, then remove blanks."""
     merged = [token for at, token in enumerate(path) if at == 0 or token != path[at - 1]]
     return [token for token in merged if token != blank]
 
 
 def fewest_positions(target: Sequence[int]) -> int:
-    """|Y| + the number of equal neighbours, between which a blank must stand: the shortest path to Y."""
+    """The length of the shortest path to Y: |Y| + the number of repetitions, which need a blank in between."""
     return len(target) + sum(left == right for left, right in pairwise(target))
 
 
@@ -38,7 +38,7 @@ def ctc_log_prob(log_probs: Float[Tensor, "T V"], target: Sequence[int], blank: 
 
 
 def best_path(log_probs: Float[Tensor, "T V"], target: Sequence[int], blank: int) -> list[int]:
-    """The most probable of the paths that collapse to Y, by the same recursion with max; of equals the earlier state.
+    """The most probable of the paths that collapse to Y, by the same recursion with max; ties go to the earlier state.
 
     The target must fit: `fewest_positions(target) <= T`.
     """
@@ -62,6 +62,6 @@ def _states(target: Sequence[int], blank: int) -> list[int]:
 
 
 def _previous(states: list[int], s: int, blank: int) -> list[int]:
-    """The states from which a path may come to state `s`."""
+    """The states that may precede state `s` on a path."""
     skips = s >= 2 and states[s] not in (blank, states[s - 2])
     return [p for p in (s, s - 1, s - 2 if skips else -1) if p >= 0]

@@ -1,7 +1,7 @@
 """The directed acyclic graph of DA-Transformer (Huang et al. 2022): a text is a path from the first vertex to the last.
 
-Every vertex i has a distribution p_i over tokens and a distribution E_i over the vertices behind it. A path
-0 = a_0 < a_1 < ... < a_U < a_{U+1} = last says one token at each vertex between its ends:
+Every vertex i has a distribution p_i over tokens and a distribution E_i over the later vertices. A path
+0 = a_0 < a_1 < ... < a_U < a_{U+1} = last emits one token at each vertex between its ends:
 
     P(Y) = Σ over paths A of Π_{i=0..U} E[a_i, a_{i+1}] · Π_{i=1..U} p_{a_i}(y_i)
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def transitions(scores: Float[Tensor, "vertices vertices"]) -> Float[Tensor, "vertices vertices"]:
-    """log E: row i is the softmax over the vertices behind i; -inf elsewhere. The last one has none behind it."""
+    """log E: row i is the softmax over the vertices after i; -inf elsewhere. The last row has none."""
     rows = [
         torch.cat([torch.full_like(row[: i + 1], -torch.inf), row[i + 1 :].log_softmax(dim=0)])
         for i, row in enumerate(scores)
@@ -38,7 +38,7 @@ def dag_log_prob(
 def dag_best(
     log_probs: Float[Tensor, "vertices V"], links: Float[Tensor, "vertices vertices"], target: Sequence[int]
 ) -> list[int]:
-    """The vertices a_1 ... a_U of the most probable path that says Y: the same recursion with max; of equals the first.
+    """The vertices a_1 ... a_U of the most probable path that emits Y, by the same recursion with max; first of ties.
 
     The target must fit: |Y| ≤ vertices - 2.
     """

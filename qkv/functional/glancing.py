@@ -1,4 +1,4 @@
-"""Glancing (Qian et al. 2021): the worse a first guess, the more of the target is shown to a second one."""
+"""Glancing (Qian et al. 2021): the more errors in a first pass, the more target tokens the second pass sees."""
 
 import torch
 from jaxtyping import Bool, Int
@@ -13,7 +13,7 @@ def glance_counts(wrong: Bool[Tensor, "B T"], ratio: float) -> Int[Tensor, " B"]
 def choose_some(
     eligible: Bool[Tensor, "B T"], counts: Int[Tensor, " B"], generator: torch.Generator
 ) -> Bool[Tensor, "B T"]:
-    """`counts` of the eligible positions of each row, every set of them equally likely; all if they are fewer."""
+    """Sample `counts` of the eligible positions of each row, uniformly; all of them if there are fewer."""
     drawn = torch.rand(eligible.shape, generator=generator, device=eligible.device).masked_fill(~eligible, 2.0)
     ranks = drawn.argsort(dim=1).argsort(dim=1)
     return eligible & (ranks < counts[:, None])
@@ -26,7 +26,7 @@ Indices = Int[Tensor, "B T"]
 def uniform_copy(src_lengths: Lengths, tgt_lengths: Lengths, width: int) -> Indices:
     """round(t (|X| - 1) / max(|Y| - 1, 1)), half to even: from the first to the last, evenly (Gu et al. 2018).
 
-    Positions behind |Y| copy the last one, so that every index is a position of the source.
+    Positions beyond |Y| copy the last one, so that every index is valid.
     """
     t = torch.arange(width, device=src_lengths.device)
     step = (src_lengths - 1).double() / (tgt_lengths - 1).clamp(min=1)
@@ -34,7 +34,7 @@ def uniform_copy(src_lengths: Lengths, tgt_lengths: Lengths, width: int) -> Indi
 
 
 def repetition(src_lengths: Lengths, tgt_lengths: Lengths, width: int) -> Indices:
-    """floor(t |X| / |Y|): with |Y| = s |X| each source position stands s times, one after the other."""
+    """floor(t |X| / |Y|): with |Y| = s |X| each source position is repeated s times."""
     t = torch.arange(width, device=src_lengths.device)
     return _inside(t * src_lengths[:, None] // tgt_lengths[:, None].clamp(min=1), src_lengths)
 

@@ -1,4 +1,4 @@
-"""Adaptive computation time (Graves 2016): when a position has thought enough."""
+"""Adaptive computation time (Graves 2016): each position decides how many steps it takes."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class HaltingWeights(NamedTuple):
-    """How much each step counts in the result, how many steps were taken, and what was left for the last one."""
+    """The weight of each step, the number of steps taken, and the remainder R."""
 
     weights: Float[Tensor, "*batch steps"]
     steps: Int[Tensor, "*batch"]

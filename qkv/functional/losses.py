@@ -1,8 +1,8 @@
-"""Label smoothing: what the model is asked to predict, and the cross-entropy with it.
+"""Label smoothing: target distributions, and the cross-entropy with them.
 
 Every published variant is a distribution q(v | y) = confidence · δ(v, y) + background(v), so the loss
-L = -Σ_v q(v | y) log p(v) is written once. The variants have names of their own because "0.1" means
-different things in different systems.
+L = -Σ_v q(v | y) log p(v) is written once. Each variant has its own name, because "0.1" means different
+things in different systems.
 """
 
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ def others_but_pad(vocab_size: int, epsilon: float, pad: int) -> Smoothing:
 
 
 def unigram(frequencies: Float[Tensor, " V"] | Int[Tensor, " V"], epsilon: float) -> Smoothing:
-    """q = (1 - ε) δ + ε f(v) / Σ f: the background is how often each token occurs."""
+    """q = (1 - ε) δ + ε f(v) / Σ f: the background is the unigram distribution."""
     wide = frequencies.double()
     return Smoothing(1 - epsilon, epsilon * wide / wide.sum())
 
@@ -57,7 +57,7 @@ def confidence_penalty(vocab_size: int, beta: float) -> Smoothing:
 
 
 def restrict(smoothing: Smoothing, allowed: Bool[Tensor, " V"]) -> Smoothing:
-    """The background mass moved to the allowed tokens, so that a banned one (log p = -inf) costs nothing."""
+    """Move the background mass to the allowed tokens, so that a banned token (log p = -inf) adds no loss."""
     kept = smoothing.background * allowed
     if not kept.any():
         return replace(smoothing, background=kept)
@@ -77,7 +77,7 @@ def smoothed_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Σ_n w_n (-Σ_v q(v | y_n) log p_n(v) - β H(p_n)), and Σ_n w_n (-log p_n(y_n)) for the perplexity.
 
-    The second is for reports: no gradient flows through it.
+    The second value is for reporting: no gradient flows through it.
     """
     nll = -log_probs.gather(1, targets[:, None]).squeeze(1)
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
@@ -91,26 +91,26 @@ def smoothed_cross_entropy(
 
 @dataclass(frozen=True)
 class AgreementFactors:
-    """The four factors of L."""
+    """The four factors of the loss."""
 
     first: float
     second: float
     forward: float
     backward: float
     fixed: bool = False
-    """The divergences take p₁ as given: they send no gradient into the first pass."""
+    """Whether p₁ is detached in the divergences, so that they send no gradient into the first pass."""
 
 
 def r_drop(alpha: float) -> AgreementFactors:
     """½ [CE(q, p₁) + CE(q, p₂) + α · ½ (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁))] (Liang et al. 2021).
 
-    Half of what is published, so that passes which agree give the loss of a single one; α means the same.
+    Half of the published loss, so that two equal passes give the loss of one; α has its published meaning.
     """
     return AgreementFactors(first=0.5, second=0.5, forward=alpha / 4, backward=alpha / 4)
 
 
 def sim_cut(alpha: float, fixed: bool = False) -> AgreementFactors:
-    """CE(q, p₁) + α · KL(p₁ ‖ p₂), p₂ from an input with cut tokens (Gao et al. 2022).
+    """CE(q, p₁) + α · KL(p₁ ‖ p₂), p₂ from an input with cut-off tokens (Gao et al. 2022).
 
     As published the gradient flows through both predictions; `fixed` makes p₁ the teacher of p₂.
     """

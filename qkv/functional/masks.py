@@ -1,7 +1,7 @@
-"""Who may attend to whom: boolean masks, True = may attend.
+"""Attention masks: boolean, True = may attend.
 
-A mask is built from predicates over absolute positions, and-ed with which keys are real. A window, a
-cache (the queries start at position t) or packed sentences therefore need no special case.
+A mask is built from predicates over absolute positions, and-ed with key validity. A window, a
+cache (queries start at position t) or packed sentences therefore need no special case.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ Predicate = Callable[[Tensor, Tensor], Tensor]
 
 
 def causal(q_pos: QueryPositions, k_pos: KeyPositions) -> Allowed:
-    """j ≤ i: a position sees itself and what came before."""
+    """j ≤ i: a position attends to itself and to earlier positions."""
     return k_pos <= q_pos
 
 
 def within(left: int, right: int | None = None) -> Predicate:
-    """-left ≤ j - i ≤ right: restricted self-attention (section 4 of the paper); one number holds for both sides."""
+    """-left ≤ j - i ≤ right: restricted self-attention (section 4 of the paper); one number applies to both sides."""
     reach = left if right is None else right
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def within(left: int, right: int | None = None) -> Predicate:
 
 
 def dilated(step: int) -> Predicate:
-    """j - i is a multiple of step: with `within`, a window that has holes and reaches farther (Beltagy et al. 2020)."""
+    """j - i is a multiple of step: with `within`, a dilated window (Beltagy et al. 2020)."""
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return (k_pos - q_pos) % step == 0
@@ -48,7 +48,7 @@ def dilated(step: int) -> Predicate:
 
 
 def same_segment(q_segment: Int[Tensor, "B Q"], k_segment: Int[Tensor, "B K"]) -> Predicate:
-    """segment(i) = segment(j): sentences packed into one row do not see each other."""
+    """segment(i) = segment(j): sentences packed into one row do not attend to each other."""
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return q_segment[..., :, None] == k_segment[..., None, :]
@@ -57,7 +57,7 @@ def same_segment(q_segment: Int[Tensor, "B Q"], k_segment: Int[Tensor, "B K"]) -
 
 
 def is_global(positions: Int[Tensor, " G"]) -> Predicate:
-    """i ∈ G or j ∈ G: a few positions see everything and are seen by everything (Beltagy et al. 2020)."""
+    """i ∈ G or j ∈ G: global positions attend to all and are attended to by all (Beltagy et al. 2020)."""
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return torch.isin(q_pos, positions) | torch.isin(k_pos, positions)
@@ -66,7 +66,7 @@ def is_global(positions: Int[Tensor, " G"]) -> Predicate:
 
 
 def both(*predicates: Predicate) -> Predicate:
-    """Allowed where every one of the predicates allows."""
+    """The intersection of the predicates."""
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return reduce(torch.logical_and, (allows(q_pos, k_pos) for allows in predicates))
@@ -75,7 +75,7 @@ def both(*predicates: Predicate) -> Predicate:
 
 
 def either(*predicates: Predicate) -> Predicate:
-    """Allowed where at least one of the predicates allows."""
+    """The union of the predicates."""
 
     def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return reduce(torch.logical_or, (allows(q_pos, k_pos) for allows in predicates))
@@ -89,7 +89,7 @@ def build_mask(
     k_pos: Int[Tensor, " K"] | Int[Tensor, "#B K"],
     keep: Bool[Tensor, "#B K"] | None = None,
 ) -> Mask | None:
-    """allow(i, j) = predicate(i, j) and keep(j), as [B or 1, 1, Q or 1, K]; None when everything is allowed."""
+    """allow(i, j) = predicate(i, j) and keep(j), as [B or 1, 1, Q or 1, K]; None if everything is allowed."""
     valid = None if keep is None else keep[:, None, None, :]
     if predicate is None:
         return valid

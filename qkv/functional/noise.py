@@ -1,6 +1,6 @@
-"""Noise on a model's inputs; never on its labels. `eligible` leaves out what must stay: BOS, EOS, padding.
+"""Noise on a model's inputs, never on its labels. `eligible` excludes BOS, EOS and padding.
 
-Lengths do not change, so inputs and labels stay aligned. The generator is given, so a run can be repeated.
+Lengths do not change, so inputs and labels stay aligned. The generator is an argument, so that runs are reproducible.
 """
 
 import torch
@@ -12,7 +12,7 @@ Eligible = Bool[Tensor, "*shape"]
 
 
 def choose(eligible: Eligible, rate: float, generator: torch.Generator) -> Eligible:
-    """Each eligible position on its own, with probability `rate`."""
+    """Choose each eligible position independently with probability `rate`."""
     drawn = torch.rand(eligible.shape, generator=generator, device=eligible.device)
     return eligible & (drawn < rate)
 
@@ -30,7 +30,7 @@ def drop_tokens(ids: Ids, eligible: Eligible, rate: float, unk_id: int, generato
 def replace_tokens(
     ids: Ids, eligible: Eligible, rate: float, low_id: int, vocab_size: int, generator: torch.Generator
 ) -> Ids:
-    """x_t becomes a token drawn evenly from low_id .. vocab_size - 1 with probability `rate`."""
+    """x_t becomes a token drawn uniformly from low_id .. vocab_size - 1 with probability `rate`."""
     chosen = choose(eligible, rate, generator)
     drawn = torch.randint(low_id, vocab_size, ids.shape, generator=generator, device=ids.device, dtype=ids.dtype)
     return torch.where(chosen, drawn, ids)

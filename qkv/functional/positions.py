@@ -1,4 +1,4 @@
-"""Sinusoidal positions: a wave of its own frequency for every pair of channels."""
+"""Position schemes: sinusoidal, rotary, Shaw, T5 and ALiBi."""
 
 import math
 from functools import lru_cache
@@ -15,8 +15,8 @@ def sinusoidal(
 ) -> Float[Tensor, "*shape {d_model}"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)),  PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))  (section 3.5).
 
-    Computed in float64 whatever the result's type: in float32 the angle of a far position is a few
-    thousandths off. An odd last channel is 0.
+    Computed in float64 whatever the result's type: in float32 the angle of a distant position is off
+    by a few thousandths. An odd last channel is 0.
     """
     pairs = d_model // 2
     exponent = torch.arange(pairs, dtype=torch.float64, device=pos.device) * 2 / d_model
@@ -60,7 +60,7 @@ def rotate_pairs(x: Float[Tensor, "*rows E"], cos: Waves, sin: Waves) -> Float[T
 
 
 def rotate_halves(x: Float[Tensor, "*rows E"], cos: Waves, sin: Waves) -> Float[Tensor, "*rows E"]:
-    """The same angles for the pairs (x_i, x_i+d/2): `rotate_pairs` with the channels in another order, and faster."""
+    """The same angles for the pairs (x_i, x_i+d/2): `rotate_pairs` with permuted channels, and faster."""
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
@@ -72,14 +72,14 @@ DistanceBias = Float[Tensor, "rows H Q K"]
 
 
 def distances(q_pos: QueryPositionIds, k_pos: KeyPositionIds) -> Distances:
-    """r_ij = j - i, positive where the key stands behind the query; one row for all sentences, or one for each."""
+    """r_ij = j - i, positive where the key follows the query; one row for the whole batch, or one per sentence."""
     found = k_pos[..., None, :] - q_pos[..., :, None]
     return found[None] if found.dim() == 2 else found
 
 
-def clipped(distance: Distances, reach: int) -> Distances:
-    """c = clip(r, -reach, reach) + reach, the row of a table of 2 reach + 1 distances."""
-    return distance.clamp(-reach, reach) + reach
+def clipped(distance: Distances, longest: int) -> Distances:
+    """c = clip(r, -m, m) + m with m = `longest`, the row of a table of 2 m + 1 distances."""
+    return distance.clamp(-longest, longest) + longest
 
 
 def shaw_scores(q: Heads, table: Float[Tensor, "C E"], row: Distances) -> AttentionWeights:
@@ -92,7 +92,7 @@ def shaw_scores(q: Heads, table: Float[Tensor, "C E"], row: Distances) -> Attent
 
 
 def shaw_context(weights: AttentionWeights, table: Float[Tensor, "C E"], row: Distances) -> Float[Tensor, "B H Q E"]:
-    """Σ_j A_ij a_c with c = row(i, j): what Shaw et al. (2018, equation 3) add to the context Σ_j A_ij v_j."""
+    """Σ_j A_ij a_c with c = row(i, j): what Shaw et al. (2018, equation 3) add to the output Σ_j A_ij v_j."""
     vectors = table[row].expand(len(weights), -1, -1, -1)
     return torch.einsum("bhqk,bqke->bhqe", weights, vectors)
 
@@ -118,9 +118,9 @@ def bucket_sizes(buckets: int, longest: int) -> tuple[int, ...]:
 
 
 def t5_buckets(distance: Distances, causal: bool, buckets: int = 32, longest: int = 128) -> Distances:
-    """Which of the `buckets` biases a distance has: near ones have their own, far ones share by logarithm.
+    """The bucket of each distance: small distances have their own, large ones share logarithmically.
 
-    Both directions: the second half is for keys behind the query. Causal: a key behind counts as distance 0.
+    Bidirectional: the second half is for keys after the query. Causal: a key after the query counts as distance 0.
     """
     if causal:
         sizes, side, offset = bucket_sizes(buckets, longest), (-distance).clamp(min=0), torch.zeros_like(distance)

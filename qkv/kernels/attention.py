@@ -1,4 +1,4 @@
-"""The fast twin of `qkv.functional.attention.scaled_dot_product`: the context only, no weights kept for people.
+"""The fast twin of `qkv.functional.attention.scaled_dot_product`: only the output, without the weights.
 
 Without dropout PyTorch's own kernel is the best one; with dropout on the weights it falls back to plain
 steps with slow random numbers, and the batched products here are faster on a CPU. Both need one more

@@ -25,23 +25,23 @@ def ctc_fits(targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths) -> B
 
 
 def ctc_nll(picked: Picked, targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths) -> Float[Tensor, " B"]:
-    """-log P(Y) of each row; inf where no path fits. What stands behind the lengths does not count."""
+    """-log P(Y) of each row; inf where no path fits. Positions beyond the lengths are ignored."""
     nll: Tensor = _CtcNll.apply(picked, _classes(targets), tgt_lengths, path_lengths)
     return nll
 
 
 def _classes(targets: Tensor) -> Tensor:
-    """1 + where each token stands first in its target, so that equal tokens are one class."""
+    """1 + the first index of each token in its target, so that equal tokens share a class."""
     equal: Tensor = targets[:, :, None] == targets[:, None, :]
-    # argmax knows no first one where there is none at all.
+    # argmax is undefined on an empty row.
     return 1 + equal.int().argmax(dim=2) if targets.shape[1] else targets
 
 
 class _CtcNll(torch.autograd.Function):
     """PyTorch's loss over the columns, whose gradient is p - γ, with γ how often the paths to Y pass each column.
 
-    The p are there because it expects to be followed by the gradient of a softmax. Here the others of the vocabulary
-    are missing, so the gradient with respect to the columns themselves, -γ, is taken out.
+    It includes p because it expects the gradient of a softmax to follow. The rest of the vocabulary is missing here, so
+    the gradient with respect to the columns themselves, -γ, is extracted.
     """
 
     @staticmethod
@@ -66,9 +66,9 @@ class _CtcNll(torch.autograd.Function):
 def ctc_alignment(
     picked: Picked, targets: Targets, tgt_lengths: Lengths, path_lengths: Lengths, blank: int
 ) -> Int[Tensor, "B T"]:
-    """The most probable path to each target; blanks behind the path and where no path fits.
+    """The most probable path to each target; blanks after the path and where no path fits.
 
-    A constant added to all columns of a position changes nothing, so logits will do in place of log-probabilities.
+    A constant added to all columns of a position changes nothing, so logits may be given instead of log-probabilities.
     """
     batch, positions, _ = picked.shape
     states = torch.full((batch, 2 * targets.shape[1] + 1), blank, device=targets.device)
@@ -102,7 +102,7 @@ def _walk_forward(
     for time in range(1, positions):
         padded = torch.cat([never, score], dim=1)
         skipped = padded[:, :width].masked_fill(~skips, -torch.inf)
-        # The farthest first: of equals the earlier state, as in the definition.
+        # The farthest first: ties go to the earlier state, as in the definition.
         best, choice = torch.stack([skipped, padded[:, 1 : width + 1], score]).max(dim=0)
         inside = (time < path_lengths)[:, None]
         score = torch.where(inside, best + seen[:, time], score)

@@ -1,4 +1,4 @@
-"""The graph of DA-Transformer for a batch: the sum over all paths that say the target, and the best of them.
+"""The graph of DA-Transformer for a batch: the sum over all paths that emit the target, and the best of them.
 
 Fast twins of `functional.dag`, with a loop over the tokens of the target only. `said` [B, vertices, U] are the
 log-probabilities of the target's tokens at each vertex, so its width is not that of the vocabulary.
@@ -17,10 +17,10 @@ Lengths = Int[Tensor, " B"]
 
 
 def batched_transitions(scores: LinkScores, lengths: Lengths) -> LinkScores:
-    """log E of graphs with `lengths` vertices: softmax over the vertices behind each one, -inf elsewhere."""
+    """log E of graphs with `lengths` vertices: softmax over the later vertices, -inf elsewhere."""
     at = torch.arange(scores.shape[1], device=scores.device)
     behind = (at > at[:, None]) & (at < lengths[:, None, None])
-    # The last vertex has none behind it, and a softmax over nothing is not a number.
+    # The last vertex has no later one, and a softmax over nothing is NaN.
     softened = scores.masked_fill(~behind & behind.any(dim=2, keepdim=True), -torch.inf)
     wide = torch.promote_types(scores.dtype, torch.float32)
     return softened.log_softmax(dim=2, dtype=wide).masked_fill(~behind, -torch.inf)
@@ -35,7 +35,7 @@ def dag_nll(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths:
 def dag_visits(
     said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths
 ) -> Float[Tensor, "B vertices"]:
-    """How often the paths that say Y pass each vertex, in the mean: |Y| over all vertices; 0 where Y does not fit."""
+    """Expected visits of each vertex by the paths that emit Y; their sum is |Y|, or 0 where Y does not fit."""
     with torch.enable_grad():
         said = said.detach().requires_grad_()
         nll = dag_nll(said, links.detach(), tgt_lengths, lengths)
@@ -92,7 +92,7 @@ class _DagNll(torch.autograd.Function):
 
 
 def dag_alignment(said: TokenScores, links: LinkScores, tgt_lengths: Lengths, lengths: Lengths) -> Int[Tensor, "B U"]:
-    """The vertices of the most probable path that says each target; 0 behind it, and where it does not fit."""
+    """The vertices of the most probable path that emits each target; 0 after its end and where it does not fit."""
     score, came, scores = _at_start(links), [], []
     for step in said.permute(2, 0, 1):
         scores.append(score)

@@ -1,9 +1,9 @@
-"""Dropout whose random numbers are cheap on a CPU.
+"""Dropout with random numbers that are cheap on a CPU.
 
 Drawing one random float for each element costs PyTorch's CPU dropout far more than using it. Here each
 element gets 16 random bits: torch's generator gives a seed, a fast generator (SFC64) expands it, and a
 comparison makes the mask. So `torch.manual_seed` and the saved state of torch's generator still decide
-everything, and the rate is exact to 1/65536, with the scale taken from the rate that was really used.
+everything, and the rate is exact to 1/65536; the scale is that of the rounded rate.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ LEVELS = 1 << 16
 def dropout(
     x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
-    """x ⊙ m / (1 - rate), each m = 0 with probability `rate` and 1 otherwise, drawn on its own."""
+    """x ⊙ m / (1 - rate), each m independently 0 with probability `rate`, otherwise 1."""
     if rate == 0:
         return x
     if x.device.type != "cpu" and generator is None:

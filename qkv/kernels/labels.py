@@ -1,7 +1,7 @@
-"""The log-probabilities of a few labels a row, without ever holding those of the whole vocabulary.
+"""The log-probabilities of a few labels per row, without materialising those of the whole vocabulary.
 
 The fast twin of `log_softmax(hidden Wᵀ).gather(1, labels)` and of `log_softmax(hidden Wᵀ) @ background`: the logits
-exist for one chunk of rows at a time, and once more when the gradient asks for them.
+exist for one chunk of rows at a time, and are recomputed in the backward pass.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def label_log_probs(
 def label_logits(
     hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], labels: Int[Tensor, "N K"]
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-    """The logits of the labels, and the highest of all logits: a label that reaches it is the best guess."""
+    """The logits of the labels, and the highest logit of each row: a label that equals it is the argmax."""
     picked, highest = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
     for own, z in _logits(hidden, weight):
         picked[own], highest[own] = z.gather(1, labels[own]), z.amax(dim=1)
@@ -104,12 +104,12 @@ class BestLabel(NamedTuple):
     log_probs: Float[Tensor, " N"]
     """log p of the label."""
     asked: Float[Tensor, " N"] | None
-    """log p of the label that was asked about, if any."""
+    """log p of the requested label, if any."""
 
 
 def best_label(logits: Float[Tensor, "N V"], ask: int | None = None) -> BestLabel:
-    """log p(v) = z_v - z_best - log Σ_u exp(z_u - z_best); of equals the lowest label. Overwrites `logits`."""
-    # numpy's argmax is vectorised and takes the first of equals; torch's is neither.
+    """log p(v) = z_v - z_best - log Σ_u exp(z_u - z_best); ties go to the lowest label. Overwrites `logits`."""
+    # numpy's argmax is vectorised and takes the first maximum; torch's does neither.
     labels = torch.from_numpy(logits.cpu().numpy().argmax(axis=1)).to(logits.device)
     highest = logits.gather(1, labels[:, None])
     asked = None if ask is None else logits[:, ask] - highest[:, 0]

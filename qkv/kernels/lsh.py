@@ -1,7 +1,7 @@
 """The linear twin of `qkv.functional.lsh.lsh_attention`: sorted by bucket, chunk after chunk, round after round.
 
-Nothing of the size length x length is ever held, and a round leaves nothing behind: the backward pass computes the
-weights again from the logarithm Z_i of the denominator of the union, as exp(s_ij - log N_ij - Z_i).
+Nothing of size length x length is materialised, and a round saves nothing: the backward pass recomputes the
+weights from the logarithm Z_i of the denominator of the union, as exp(s_ij - log N_ij - Z_i).
 """
 
 import math
@@ -58,9 +58,9 @@ class Order(NamedTuple):
     """
 
     places: Tensor
-    """[rounds, rows · length]: which position stands there."""
+    """[rounds, rows · length]: the position at each place."""
     ranks: Tensor
-    """[rounds, rows · length]: where a position stands, the inverse of `places`."""
+    """[rounds, rows · length]: the place of each position, the inverse of `places`."""
     q_codes: Tensor
     """[rounds, rows · length]"""
     k_codes: Tensor
@@ -72,9 +72,9 @@ class Order(NamedTuple):
         return self.places[number].view(-1, self.chunk)
 
     def key_places(self, number: int) -> Tensor:
-        """[groups, 2 chunk]: the chunk before, and the own one. If a row is one chunk, there is none before.
+        """[groups, 2 chunk]: the previous chunk and its own. If a row has one chunk, there is no previous one.
 
-        Before the first chunk stands the last one, whose codes are too large to be found.
+        The first chunk is preceded by the last one, whose codes are too large to match.
         """
         own = self.query_places(number)
         if self.length == self.chunk:
@@ -87,7 +87,7 @@ class Order(NamedTuple):
         return x.flatten(0, 1).index_select(0, self.ranks[number])
 
     def sum_back(self, x: Tensor, number: int) -> Tensor:
-        """[groups, 2 chunk, E] of `key_places`: what came for a key in its own group and in the next one is added.
+        """[groups, 2 chunk, E] of `key_places`: sums the gradients of a key from its group and the next one.
 
         Overwrites `x`.
         """
@@ -100,7 +100,7 @@ class Order(NamedTuple):
 
 
 def sort_by_bucket(buckets: Buckets, chunk: int, same_bucket: bool, keep: Bool[Tensor, "B Q"] | None) -> Order:
-    """Stably, so positions of a bucket keep their order; padding goes behind all the others and finds nobody."""
+    """A stable sort, so positions of a bucket keep their order; padding goes last and finds nothing."""
     _, batch, heads, length = buckets.shape
     missing = -length % chunk
     real = torch.ones(batch, length, dtype=torch.bool, device=buckets.device) if keep is None else keep
@@ -123,9 +123,9 @@ def sort_by_bucket(buckets: Buckets, chunk: int, same_bucket: bool, keep: Bool[T
 
 
 BLOCK = 1 << 18
-"""Scores that are computed at a time: few enough to stay in the cache of a core."""
+"""Scores computed at a time: few enough to stay in a core's cache."""
 MASKED = -1e30
-"""Added to the logit of a key that is not to be seen."""
+"""The additive mask: added to the logit of a masked key."""
 
 
 def lsh_attention(
@@ -141,7 +141,7 @@ def lsh_attention(
 ) -> ContextHeads:
     """One softmax over the union of `found_pairs(buckets, chunk, same_bucket, keep)`; padding gets 0.
 
-    `dropout` acts on the share of a pair in each round that found it, after the softmax.
+    `dropout` is applied after the softmax, to the weight of a pair in each round that found it.
     """
     device = q.device.type
     if torch.is_autocast_enabled(device):
@@ -206,7 +206,7 @@ class _LshAttention(torch.autograd.Function):
 
 
 def _combine(output: Tensor, total: Tensor, new: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """o = Σ_r exp(z_r - logsumexp_r z_r) o_r, one round more."""
+    """o = Σ_r exp(z_r - logsumexp_r z_r) o_r, for one more round."""
     both = torch.logaddexp(total, z)
     old_share, new_share = torch.exp(total - both).unsqueeze(-1), torch.exp(z - both).unsqueeze(-1)
     return output.mul_(old_share).addcmul_(new, new_share), both
@@ -248,28 +248,28 @@ class _Block(NamedTuple):
         return weights, logits.amax(dim=-1) - weights.amax(dim=-1).log_()
 
     def logits(self) -> Tensor:
-        """Masks are floats that are added: on a CPU that takes a tenth of the time of filling in by booleans.
+        """Masks are additive floats: on a CPU that takes a tenth of the time of `masked_fill`.
 
-        The logit of a position to itself is lowered and not replaced. That is the same: either its weight is 0, or it
-        is alone and its weight is 1, whatever the logit.
+        The logit of a position with itself is lowered, not replaced. The result is the same: its weight is 0, or 1 if
+        it finds no other key.
         """
         scores = torch.bmm(self.q, self.k.transpose(1, 2))
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        hidden, mask = torch.empty_like(scores), torch.empty_like(scores)
+        not_found, mask = torch.empty_like(scores), torch.empty_like(scores)
         q_pos, k_pos = self.q_pos.unsqueeze(-1), self.k_pos.unsqueeze(-2)
         scores.add_(torch.eq(q_pos, k_pos, out=mask), alpha=SELF_LOGIT)
         if self.is_causal:
             scores.add_(torch.lt(q_pos, k_pos, out=mask), alpha=MASKED)
-        _not_found(self.q_codes[self.number], self.k_codes[self.number], out=hidden)
+        _not_found(self.q_codes[self.number], self.k_codes[self.number], out=not_found)
         if len(self.q_codes) > 1:
-            missed = hidden.clone()
+            missed = not_found.clone()
             for other in (number for number in range(len(self.q_codes)) if number != self.number):
                 missed += _not_found(self.q_codes[other], self.k_codes[other], out=mask)
             scores -= missed.neg_().add_(len(self.q_codes)).clamp_(min=1).log_()
-        return scores.add_(hidden, alpha=MASKED)
+        return scores.add_(not_found, alpha=MASKED)
 
     def dropout(self, like: Tensor) -> Tensor | None:
-        """The same mask whenever it is asked for."""
+        """The same mask in every call."""
         if self.rate == 0:
             return None
         return dropout_mask(like, self.rate, torch.Generator().manual_seed(self.seed))
@@ -282,7 +282,7 @@ def _not_found(q_codes: Tensor, k_codes: Tensor, out: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, places: Tensor) -> Tensor:
-    """x[places]; gathered block by block, it stays in the cache."""
+    """x[places], gathered block by block so that it stays in the cache."""
     return x.index_select(0, places.flatten()).view(*places.shape, *x.shape[1:])
 
 

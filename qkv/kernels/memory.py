@@ -15,11 +15,11 @@ M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 LARGEST_THRESHOLD = 1 << 30
 OLD_LARGEST_THRESHOLD = 32 << 20
-"""What older versions of glibc accept at most."""
+"""The largest value that older versions of glibc accept."""
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to reuse freed memory rather than return it; True if it agreed, False anywhere else."""
+    """Tell glibc to reuse freed memory rather than return it; True on success, False with another C library."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -39,7 +39,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def available_memory() -> int | None:
-    """In bytes; None where the system does not tell."""
+    """In bytes; None if the system does not report it."""
     found = [bytes_left for bytes_left in (_machine(), _container(), _limit()) if bytes_left is not None]
     return max(0, min(found)) if found else None
 
@@ -53,7 +53,7 @@ def _machine() -> int | None:
 
 
 def _container() -> int | None:
-    """Version 2 of control groups; what is cached of files is given back when it is needed."""
+    """Control groups, version 2; the page cache is reclaimed on demand, so it counts as available."""
     with suppress(OSError, ValueError):
         most = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
         if most != "max":

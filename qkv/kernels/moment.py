@@ -1,4 +1,4 @@
-"""Computing something a second time exactly as the first time: for kernels that keep no activations."""
+"""Exact recomputation, for kernels that save no activations."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Moment:
-    """What a computation depends on besides tensors: the random generators, and the precision of autocast."""
+    """The state that a computation depends on besides tensors: random generators and autocast."""
 
     device: torch.device
     random: Tensor
@@ -26,13 +26,13 @@ class Moment:
 
     @contextmanager
     def precision(self) -> Iterator[None]:
-        # Without the cache: weights that were rounded without a gradient would be used again where one is wanted.
+        # Without autocast's cache: it would reuse weights that were cast without a gradient.
         with torch.autocast(self.device.type, self.low, enabled=self.low is not None, cache_enabled=False):
             yield
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """As it was then, with gradients; afterwards the generators are where they are now."""
+        """Restores that state with gradients enabled; on exit the generators are as before."""
         with torch.random.fork_rng([] if self.device_random is None else [self.device]):
             torch.set_rng_state(self.random)
             if self.device_random is not None:
@@ -42,7 +42,7 @@ class Moment:
 
 
 class Gradients:
-    """∂L/∂source of some tensors, added up over parts that are computed again one after the other."""
+    """∂L/∂source of some tensors, accumulated over parts that are recomputed one after the other."""
 
     def __init__(self, sources: Sequence[Tensor]) -> None:
         self.places = {id(source): place for place, source in enumerate(sources)}
@@ -51,7 +51,7 @@ class Gradients:
     def through(
         self, f: Callable[[Tensor], Tensor], x: Tensor, upstream: Tensor, moment: Moment, sources: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """f(x) as it was at that moment, and ∂L/∂x from ∂L/∂f(x); what `sources` get is added up here."""
+        """Recompute f(x) in the saved state and backpropagate: returns f(x) and ∂L/∂x, accumulates `sources`."""
         wanted = [source for source in sources if source.requires_grad]
         x = x.detach().requires_grad_()
         with moment.again():

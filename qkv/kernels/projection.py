@@ -1,4 +1,4 @@
-"""The vocabulary projection z = W h + b for losses that see one chunk of logits at a time.
+"""The vocabulary projection z = W h + b for losses that compute one chunk of logits at a time.
 
 A loss Σ_n w_n (... - Σ_v background_v z_v) has a background that is the same for every row, so its share of
 the loss and of the gradients is a product with W that is computed once:
@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from qkv.functional.losses import Smoothing
 
 Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
-"""Goes over all rows and leaves their gradients in the projection; gives (loss, nll) and what each row counts."""
+"""Visits all rows and accumulates their gradients in the projection; returns (loss, nll) and the row weights."""
 
 
 def loss_of_walk(
@@ -27,7 +27,7 @@ def loss_of_walk(
     rows: int,
     walk: Walk,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The two sums of a walk; the gradients of the first were computed on the way. `rows`: the most in a chunk."""
+    """The two sums of a walk; the gradients of the first are computed with it. `rows`: the largest chunk."""
     inputs = (hidden, weight, bias)
     wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     loss, nll = _LossOfWalk.apply(hidden, weight, bias, smoothing, rows, walk, wanted, _product_type(hidden, weight))
@@ -63,7 +63,7 @@ class _LossOfWalk(torch.autograd.Function):
 
 
 def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
-    """What the matrices are multiplied in: as autocast says, if it is on."""
+    """The dtype of the matrix products: autocast's, if it is enabled."""
     device = hidden.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -71,7 +71,7 @@ def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
 
 
 class ChunkedProjection:
-    """Logits of a chunk of rows into one buffer, and the gradients so far, if they are wanted."""
+    """Computes logits of a chunk of rows into one buffer, and accumulates the gradients if they are needed."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class ChunkedProjection:
         return z if self.bias is None else z.add_(self.bias)
 
     def smooth(self, hidden: Tensor) -> Tensor:
-        """Σ_v background_v z_v a row."""
+        """Σ_v background_v z_v of each row."""
         found = hidden.to(self.pull.dtype) @ self.pull
         return found if self.bias is None else found + self.background @ self.bias
 
     def add_gradients(self, start: int, hidden: Tensor, g: Tensor, scale: Tensor, row_weights: Tensor) -> None:
-        """`g` times `scale` a row is ∂L/∂z without the background's share, which `row_weights` scale."""
+        """`g` times `scale` of its row is ∂L/∂z without the background's share, which `row_weights` scale."""
         narrow = g.to(self.weight.dtype)
         scaled = (hidden * scale[:, None]).to(narrow.dtype)
         d_hidden = self.d_hidden[start : start + len(g)]

@@ -1,4 +1,4 @@
-"""A function of each position on its own, a few positions at a time, so that what is wide in between stays small."""
+"""Recomputation in the backward pass: position-wise functions in slices, and reversible steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from qkv.kernels.moment import Gradients, Moment
 
 
 def in_slices(f: Callable[[Tensor], Tensor], x: Hidden, size: int, sources: Sequence[Tensor] = ()) -> Hidden:
-    """f(x), computed on slices of at most `size` positions; `sources` are what f depends on besides x.
+    """f(x), computed on slices of at most `size` positions; `sources` are the other tensors that f depends on.
 
-    For the backward pass only x is kept: each slice is computed again, with the same random numbers.
+    Only x is saved for the backward pass: each slice is recomputed with the same random numbers.
     """
     if x.shape[-2] <= size:
         return f(x)
@@ -55,13 +55,13 @@ class Step:
 
     branch: Branch
     sources: Sequence[Tensor]
-    """All that the branch depends on besides its argument and that may want a gradient."""
+    """The tensors besides its argument that the branch depends on and that may need a gradient."""
 
 
 def reversible(a: Hidden, b: Hidden, steps: Sequence[Step]) -> tuple[Hidden, Hidden]:
-    """The two streams after all steps. The backward pass computes the inputs again from the outputs, step by step.
+    """The two streams after all steps. The backward pass recomputes the inputs from the outputs, step by step.
 
-    Random numbers (dropout, hashes) are drawn as in the forward pass: each step remembers the generator's state.
+    Random numbers (dropout, hashes) are drawn as in the forward pass: each step saves the generator's state.
     """
     sources = list({id(source): source for step in steps for source in step.sources}.values())
     a, b = _Reversible.apply(a, b, steps, *sources)
@@ -69,7 +69,7 @@ def reversible(a: Hidden, b: Hidden, steps: Sequence[Step]) -> tuple[Hidden, Hid
 
 
 def undo(a: Hidden, b: Hidden, branches: Sequence[Branch]) -> tuple[Hidden, Hidden]:
-    """What went into these steps, from what came out."""
+    """The inputs of these steps, from their outputs."""
     for branch in reversed(branches):
         a, b = b - branch(a), a
     return a, b

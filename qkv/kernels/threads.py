@@ -16,7 +16,7 @@ def cores() -> int:
 
 
 def bounded_workers(wanted: int | Literal["auto"], key: str) -> int:
-    """How many processes may share the work: as many as there are cores, or as QKV_MAX_WORKERS allows."""
+    """The largest number of worker processes: the number of cores, or QKV_MAX_WORKERS."""
     if wanted == "auto":
         return cores()
     allowed = os.environ.get("QKV_MAX_WORKERS", "0")
@@ -33,7 +33,7 @@ def bounded_workers(wanted: int | Literal["auto"], key: str) -> int:
 
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
-    """Inside, an operation uses so many threads; afterwards, as many as before."""
+    """Context manager that sets the number of threads of an operation, and restores it on exit."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

@@ -1,7 +1,7 @@
-"""Attention to a window around each query, in time and memory that grow with the length and not with its square.
+"""Attention to a window around each query, with time and memory linear in the length.
 
 A block of queries reads its keys in place: they are a slice of all keys, so nothing is copied, padded or unfolded.
-The weights of one block stay in the processor's cache and are computed again in the backward pass.
+The weights of one block stay in the processor's cache and are recomputed in the backward pass.
 Twin: `scaled_dot_product` with the mask of `within(left, right)`, and of `both(within, dilated)` for dilation.
 """
 
@@ -19,12 +19,12 @@ from torch.nn import functional as F
 from qkv.core.shapes import ContextHeads, Heads
 
 BLOCK = 64
-"""Queries that are computed at once: more of them share their keys better, fewer waste less beside the band."""
+"""Queries computed at once: more of them share their keys better, fewer compute less outside the band."""
 
 
 @dataclass(frozen=True)
 class WindowBlock:
-    """Some queries and the slice of keys that they can see; `band` is 0 in a query's window and very low outside."""
+    """Some queries and the slice of keys in their windows; `band` is 0 in a query's window and very low outside."""
 
     queries: slice
     keys: slice
@@ -43,9 +43,9 @@ class Pattern:
         self.device = q.device
         self.extra = extra_keep.shape[1]
         self.sees = self._sees(keep, extra_keep)
-        """[B, 1, n, 1], whether a query sees any key; None: all do."""
+        """[B, 1, n, 1], whether a query has any key; None: all do."""
         self.masks = self._masks(keep, extra_keep)
-        """[B, extra] and [B, n], 0 for a real key and very low for another one; None: all are real."""
+        """[B, extra] and [B, n], 0 for a real key and very low for padding; None: all are real."""
 
     def blocks(self) -> Iterator[WindowBlock]:
         size = min(BLOCK, self.length)
@@ -90,7 +90,7 @@ class Pattern:
 
 
 class Window(NamedTuple):
-    """How far a query sees: the keys i + t dilation with -left ≤ t ≤ right."""
+    """The keys of query i: i + t dilation with -left ≤ t ≤ right."""
 
     left: int
     right: int
@@ -98,7 +98,7 @@ class Window(NamedTuple):
 
 
 class Everywhere(NamedTuple):
-    """Keys that every query sees beside its window: [B, H, G, E] twice, and which of them are real [B, G]."""
+    """Keys and values of the global tokens, [B, H, G, E] each, and which of them are real [B, G]."""
 
     keys: Tensor
     values: Tensor
@@ -113,9 +113,9 @@ def window_attention(
     keep: Bool[Tensor, "B Q"] | None = None,
     everywhere: Everywhere | None = None,
 ) -> ContextHeads:
-    """softmax(Q Kᵀ / √d_k) V over the real keys in a query's reach, and those that are seen everywhere.
+    """softmax(Q Kᵀ / √d_k) V over the real keys in a query's window, and the global ones.
 
-    One softmax over both, so a key that stands in `everywhere` must not be kept in `keep`.
+    One softmax over both, so a key in `everywhere` must be False in `keep`.
     """
     if window.dilation > 1:
         return _dilated(q, k, v, window, keep, everywhere)
@@ -136,7 +136,7 @@ def _nowhere(k: Tensor, v: Tensor) -> Everywhere:
 def _dilated(
     q: Tensor, k: Tensor, v: Tensor, window: Window, keep: Tensor | None, everywhere: Everywhere | None
 ) -> Tensor:
-    """Positions that are equal modulo the dilation see one another and no others: each class is a sequence."""
+    """Positions attend only to those equal modulo the dilation, so each residue class is a sequence."""
     batch, _, length, _ = q.shape
     step = window.dilation
     if keep is None:
@@ -151,7 +151,7 @@ def _dilated(
 def by_class(x: Tensor, step: int, axis: int) -> Tensor:
     """[B, ..., n, ...] to [B step, ..., n / step, ...]: row b step + c holds the positions c, c + step, c + 2 step, ...
 
-    Zeros fill the last of them up.
+    Padded with zeros.
     """
     missing = -x.shape[axis] % step
     if missing:
@@ -161,7 +161,7 @@ def by_class(x: Tensor, step: int, axis: int) -> Tensor:
 
 
 def by_position(x: Tensor, step: int, length: int) -> Tensor:
-    """The way back from `by_class` for [B step, H, n / step, E]."""
+    """The inverse of `by_class` for [B step, H, n / step, E]."""
     split = x.view(-1, step, *x.shape[1:]).movedim(1, 3)
     return split.flatten(2, 3)[:, :, :length]
 
@@ -223,7 +223,7 @@ def _with(extra: Tensor, x: Tensor) -> Tensor:
 
 
 def _add(extra: Tensor, slice_of: Tensor, gradient: Tensor) -> None:
-    """The gradient of `_with`, added to what other blocks gave."""
+    """The gradient of `_with`, accumulated over the blocks."""
     count = extra.shape[1]
     extra += gradient[:, :count]
     slice_of += gradient[:, count:]
