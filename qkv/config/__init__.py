@@ -1,9 +1,7 @@
 """Typed, checked configuration: YAML files, overrides, error messages, the reference page."""
 
 from qkv.config.base import Config, ExtensibleConfig, Kinds
-from qkv.config.difference import differing_keys
-from qkv.config.dump import dump_config
-from qkv.config.load import load_config, validate, with_overrides
+from qkv.config.load import differing_keys, dump_config, load_config, validate, with_overrides
 from qkv.config.names import Names
 from qkv.config.overrides import apply_overrides
 from qkv.config.parse import Document

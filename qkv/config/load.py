@@ -1,4 +1,4 @@
-"""Loads a configuration from a file and the command line, or from data: fully validated, or one ConfigError."""
+"""Loads and dumps configurations. Loading gives a fully validated config, or raises one ConfigError."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from qkv.config.blame import Blame
 from qkv.config.explain import Problem, checked, dotted, refusal
 from qkv.config.parse import Document, Loc
 from qkv.config.words import shown
-from qkv.config.yaml import read_yaml
+from qkv.config.yaml import read_yaml, write_yaml
 from qkv.core.errors import ArgumentError, ConfigError
 from qkv.core.plugins import import_modules, load_installed, require_modules
 
@@ -94,3 +94,21 @@ def _lines(path: Path, document: Document) -> Where:
         return f"{path}: {dotted(loc)}" if loc else str(path)
 
     return place
+
+
+def dump_config(config: Config) -> str:
+    """The resolved configuration as YAML, every default included: `load_config` makes an equal config of it."""
+    return write_yaml(config.model_dump(mode="json"))
+
+
+def differing_keys(some: Config, other: Config) -> list[str]:
+    """The keys whose values differ, such as `model.num_heads`; a group of a different kind is one key."""
+    return [".".join(keys) for keys in _differing(some.model_dump(mode="json"), other.model_dump(mode="json"), ())]
+
+
+def _differing(some: Any, other: Any, at: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if some == other:
+        return []
+    if not (isinstance(some, dict) and isinstance(other, dict) and some.keys() == other.keys()):
+        return [at]
+    return [keys for key in some for keys in _differing(some[key], other[key], (*at, key))]

@@ -8,7 +8,7 @@ from qkv.config import differing_keys, dump_config, load_config, with_overrides
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import write_atomic
 from qkv.core.outputs import refuse_inside
-from qkv.data.overlap import overlap_with_train
+from qkv.data.check import overlap_with_train
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
 from qkv.text.given import checked_texts, type_name

@@ -1,14 +1,15 @@
 """Attention that is convolution: one head for each cell of a kernel (Cordonnier, Loukas and Jaggi 2020)."""
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.core.errors import QkvError
-from qkv.visual.quadratic import one_hot_sharpness, quadratic_logits
 
 Convolution = nn.Conv1d | nn.Conv2d
 
@@ -138,3 +139,25 @@ def _frame(convolution: Convolution, causal: bool) -> tuple[Frame, Tensor]:
     cells = product(*(range(0, step * size, step) for step, size in zip(dilation, kernel, strict=True)))
     centres = torch.tensor(list(cells)) - torch.tensor(first)
     return Frame(before, after, mode, first, rest, tuple(convolution.stride)), centres
+
+
+def quadratic_logits(
+    q_points: Int[Tensor, "Q dims"],
+    k_points: Int[Tensor, "K dims"],
+    centres: Float[Tensor, "H dims"],
+    sharpness: Float[Tensor, " H"],
+) -> Float[Tensor, "H Q K"]:
+    """v_h · r_δ with δ = key - query, r_δ = (‖δ‖², δ) and v_h = -α (1, -2 Δ_h).
+
+    That is -α ‖δ - Δ_h‖² but for a constant, which the softmax does not see: the closer δ is to Δ_h, the more weight.
+    """
+    offsets = (k_points[None, :, :] - q_points[:, None, :]).to(centres.dtype)
+    squares = offsets.square().sum(dim=-1)
+    products = torch.einsum("qkd,hd->hqk", offsets, centres)
+    return -sharpness[:, None, None] * (squares - 2 * products)
+
+
+def one_hot_sharpness(dtype: torch.dtype) -> int:
+    """The least whole α for which exp(-α) is 0 in this type: then a softmax over whole distances is exactly one-hot."""
+    info = torch.finfo(dtype)
+    return math.ceil(-(math.log(info.tiny) + math.log(info.eps) - math.log(2)))

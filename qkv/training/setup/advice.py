@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qkv.data.overlap import Overlap
+from qkv.data.check import Overlap
 from qkv.data.parts import corpus_keys
 from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore

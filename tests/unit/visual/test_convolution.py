@@ -9,8 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.core.errors import QkvError
-from qkv.visual.convolution import Frame, QuadraticAttention, attention_from_convolution
-from qkv.visual.quadratic import one_hot_sharpness, quadratic_logits
+from qkv.visual.convolution import (
+    Frame,
+    QuadraticAttention,
+    attention_from_convolution,
+    one_hot_sharpness,
+    quadratic_logits,
+)
 
 KERNELS: list[dict[str, Any]] = [
     {"kernel_size": 3},
