@@ -64,3 +64,10 @@ def test_the_unit_tests_mirror_the_package() -> None:
     folders = {path.parent.relative_to(unit).as_posix() for path in unit.rglob("test_*.py")}
     assert len(folders) > 10
     assert [folder for folder in sorted(folders) if folder == "." or not (ROOT / "qkv" / folder).is_dir()] == []
+
+
+def test_tests_import_only_what_supports_them() -> None:
+    """A test module that others import is read by nobody as a test; what is shared stands in tests/support."""
+    modules = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    pattern = re.compile(r"^\s*(?:from|import) tests\.(?!support\b)", re.MULTILINE)
+    assert sorted(path.name for path, text in modules.items() if pattern.search(text)) == []

@@ -14,30 +14,26 @@ from qkv.layers.positions import positions
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.search.steps import ModelSteps, PrefixSteps
-from tests.kinds.test_cached_steps import random_tokens, sources
-from tests.support.attentions import CAUSAL, CROSS, ENCODER, GLOBAL, WINDOWS, Setting, definition
-from tests.support.small import VOCAB, batch_of, decode, small_model, stir
-
-WIDTH, HEADS, DEPTH = 16, 4, 1
+from tests.support.attentions import (
+    CAUSAL,
+    CROSS,
+    ENCODER,
+    GLOBAL,
+    HEADS,
+    WIDTH,
+    WINDOWS,
+    Setting,
+    build,
+    definition,
+    everywhere,
+    ragged,
+)
+from tests.support.parts import random_tokens, sources
+from tests.support.small import VOCAB, batch_of, decode, small_model
 
 
 def test_every_kind_is_swept() -> None:
     assert {setting["kind"] for setting in ENCODER} == set(attentions.names())
-
-
-def build(setting: Setting, scheme: str = "none", looks_back: bool = False, dropout: float = 0.0) -> Attention:
-    config = TransformerConfig(
-        d_model=WIDTH, num_heads=HEADS, encoder_layers=2, encoder_attention=setting, positions=scheme
-    )
-    torch.manual_seed(0)
-    position_ids = config.positions.build(WIDTH, HEADS, looks_back).for_layer()
-    module = config.encoder_attention.build(WIDTH, HEADS, dropout, position_ids, DEPTH).double()
-    stir(module)
-    return module.eval()
-
-
-def ragged(lengths: list[int]) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
 def same_with_gradients(module: Attention, x: Tensor, context: AttentionContext) -> None:
@@ -113,12 +109,6 @@ def test_dropout_is_on_the_weights_and_only_in_training(setting: Setting) -> Non
         noisy = module.train()(x, AttentionContext(pos, pos))
     assert not torch.equal(noisy[0], noisy[1])
     torch.testing.assert_close(noisy.mean(0), plain[0], rtol=0, atol=0.1)
-
-
-def everywhere(setting: Setting) -> dict[str, Any]:
-    """The kind at all places of a model where it may stand."""
-    places = {"encoder_attention": ENCODER, "decoder_attention": CAUSAL, "cross_attention": CROSS}
-    return {"num_heads": HEADS, **{place: setting for place, settings in places.items() if setting in settings}}
 
 
 def check_cached_equals_full(model: Transformer, steps: int) -> None:

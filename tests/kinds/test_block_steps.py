@@ -6,28 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.layers.attention.scores import scores
-from qkv.layers.positions import positions
-from qkv.layers.residual import residuals
-from qkv.models.transformer.stacks import stacks
-from qkv.models.transformer.wirings import wirings
 from qkv.search.speculative.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks
 from qkv.search.steps import ModelSteps
-from tests.kinds.test_cached_steps import sources
-from tests.support.attentions import CAUSAL
+from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import VOCAB, small_model
 
-KINDS: list[dict[str, Any]] = [
-    *({"positions": kind} for kind in positions.names()),
-    *({"residual": kind} for kind in residuals.names()),
-    *({"wiring": kind} for kind in wirings.names()),
-    *({"decoder_attention": {"score": kind}} for kind in scores.names()),
-    {"decoder_attention": {"kv_heads": 1}, "cross_attention": {"kv_heads": 1}},
-    *({"stack": kind, "residual": "pre"} for kind in stacks.names()),
-    *({"decoder_attention": setting, "num_heads": 4} for setting in CAUSAL),
-    {"decoder_attention": CAUSAL[-1], "num_heads": 4, "positions": "t5"},
-    {"share_layers": True},
-]
 WIDTHS = [1, 5, 2, 31, 1, 8]
 """Of the blocks, one after the other; together more than the room that the cache starts with."""
 
@@ -50,7 +33,7 @@ ALL = [[width] * 3 for width in WIDTHS]
 SOME = [[1, 1, 1], [5, 1, 3], [1, 2, 1], [3, 20, 31], [1, 1, 1], [2, 8, 1]]
 
 
-@pytest.mark.parametrize("parts", KINDS, ids=str)
+@pytest.mark.parametrize("parts", CAUSAL_PARTS, ids=str)
 def test_wide_passes_equal_whole_prefixes(parts: dict[str, Any]) -> None:
     model = small_model(**parts).eval()
     src, keep = sources([7, 3, 0])

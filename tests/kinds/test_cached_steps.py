@@ -1,42 +1,20 @@
 """The cached decoder equals the whole prefix decoded again, for every kind of part that a model is made of."""
 
-import random
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from qkv.config.base import Kinds
-from qkv.data.batch import padded
-from qkv.layers.feed_forward import feed_forwards
-from qkv.layers.positions import positions
-from qkv.layers.residual import residuals
 from qkv.models.transformer.model import Transformer
-from qkv.models.transformer.stacks import stacks
-from qkv.models.transformer.wirings import wirings
 from qkv.search.steps import Ensemble, ModelSteps, PrefixSteps, StepFunction
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
-from tests.support.small import VOCAB, random_ids, small_model
+from tests.support.parts import PARTS, random_tokens, sources
+from tests.support.small import VOCAB, small_model
 
-PARTS: dict[str, Kinds[Any]] = {
-    "positions": positions,
-    "residual": residuals,
-    "feed_forward": feed_forwards,
-    "stack": stacks,
-    "wiring": wirings,
-}
-KINDS = [{part: kind} for part, kinds in PARTS.items() if part != "stack" for kind in kinds.names()]
-# Reversible layers need a residual form that only adds.
-KINDS += [{"stack": kind, "residual": "pre"} for kind in stacks.names()]
 STEPS = 40
 """More than the room that the cache starts with, twice."""
-
-
-def sources(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
-    source = random.Random(seed)
-    return padded([[*random_ids(source, length), SPECIAL.eos] for length in lengths], SPECIAL.pad)
 
 
 def walk(steps: StepFunction, src: Tensor, keep: Tensor, tokens: list[Tensor]) -> list[Tensor]:
@@ -47,12 +25,7 @@ def walk(steps: StepFunction, src: Tensor, keep: Tensor, tokens: list[Tensor]) -
     return found
 
 
-def random_tokens(rows: int, count: int, seed: int = 1) -> list[Tensor]:
-    torch.manual_seed(seed)
-    return [torch.full((rows,), SPECIAL.bos), *(torch.randint(5, VOCAB, (rows,)) for _ in range(count - 1))]
-
-
-@pytest.mark.parametrize("parts", [*KINDS, {"share_layers": True}, {"share_embeddings": "none"}], ids=str)
+@pytest.mark.parametrize("parts", [*PARTS, {"share_layers": True}, {"share_embeddings": "none"}], ids=str)
 def test_cached_equals_full_at_every_step(parts: dict[str, Any]) -> None:
     model = small_model(**parts).eval()
     src, keep = sources([7, 3, 0])

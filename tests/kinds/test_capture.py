@@ -19,9 +19,8 @@ from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.search.steps import ModelSteps
-from tests.kinds.test_attentions import build, everywhere, ragged
-from tests.kinds.test_cached_steps import random_tokens, sources
-from tests.support.attentions import CAUSAL, ENCODER, Setting
+from tests.support.attentions import CAUSAL, ENCODER, Setting, build, everywhere, ragged
+from tests.support.parts import random_tokens, sources
 from tests.support.small import batch_of, decode, small_model
 
 NAMES = [f"{side}.layers.{layer}.attention" for side in ("encoder", "decoder") for layer in (0, 1)]

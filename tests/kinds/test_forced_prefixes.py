@@ -16,12 +16,11 @@ from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.sampling import SampleConfig
 from qkv.search.steps import Ensemble, ModelSteps, force_by_steps
-from tests.kinds.test_block_steps import KINDS
-from tests.kinds.test_cached_steps import sources
+from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import VOCAB, random_ids, small_model
 
 
-@pytest.mark.parametrize(("kind", "attention"), [({}, False), *((kind, True) for kind in KINDS)], ids=str)
+@pytest.mark.parametrize(("kind", "attention"), [({}, False), *((kind, True) for kind in CAUSAL_PARTS)], ids=str)
 def test_wide_passes_equal_steps(kind: dict[str, Any], attention: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of the given tokens, and of those that follow them in every row."""
     monkeypatch.setattr("qkv.search.steps.PIECE", 16)

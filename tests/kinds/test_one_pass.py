@@ -13,9 +13,10 @@ from qkv.models.parallel.base import open_canvas
 from qkv.search.base import Constraints
 from qkv.search.refinement.search import RefineConfig
 from qkv.text import SPECIAL
-from tests.kinds.test_cached_steps import KINDS, sources
 from tests.support.attentions import CAUSAL, CROSS, ENCODER
 from tests.support.parallel import PARALLEL, parallel_model
+from tests.support.parts import PARTS as EACH_PART
+from tests.support.parts import sources
 from tests.support.small import VOCAB
 from tests.support.tables import task_of
 
@@ -27,7 +28,7 @@ EVERYWHERE = [
     for place, settings in (("encoder", ENCODER), ("decoder", CAUSAL), ("cross", CROSS))
     for setting in settings
 ]
-PARTS: list[dict[str, Any]] = [*KINDS, *EVERYWHERE, {"share_layers": True}, {"feed_forward_chunk": 2}]
+PARTS: list[dict[str, Any]] = [*EACH_PART, *EVERYWHERE, {"share_layers": True}, {"feed_forward_chunk": 2}]
 
 
 def canvas_of(lengths: Tensor, known: bool) -> Tensor:

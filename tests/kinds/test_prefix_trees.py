@@ -8,9 +8,8 @@ import torch
 from qkv.inference.whole import fused
 from qkv.search.refinement.prefix_trees import prefix_trees
 from qkv.text.special import SPECIAL
-from tests.kinds.test_block_steps import KINDS
-from tests.kinds.test_cached_steps import sources
 from tests.support.attentions import CAUSAL, CROSS
+from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import small_model
 
 ATTENTIONS = [
@@ -34,7 +33,7 @@ def test_what_is_shared_is_there_once() -> None:
     assert len(tree.following) == 10 + 5
 
 
-@pytest.mark.parametrize("parts", [*KINDS, *ATTENTIONS], ids=str)
+@pytest.mark.parametrize("parts", [*CAUSAL_PARTS, *ATTENTIONS], ids=str)
 def test_a_tree_equals_its_outputs_one_by_one(parts: dict[str, Any]) -> None:
     model = small_model(**parts).double().eval()
     src, keep = sources([7, 3, 0])

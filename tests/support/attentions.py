@@ -11,8 +11,11 @@ from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttent
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.normalizers import normalizers
 from qkv.layers.attention.scores import scores
+from qkv.models.transformer.config import TransformerConfig
+from tests.support.small import stir
 
 Setting = dict[str, Any]
+WIDTH, HEADS, DEPTH = 16, 4, 1
 SCORES: list[Setting] = [{"kind": "full", "score": kind} for kind in scores.names() if kind != "scaled_dot"]
 NORMALIZERS: list[Setting] = [{"kind": "full", "normalizer": kind} for kind in normalizers.names() if kind != "softmax"]
 FULL: list[Setting] = [
@@ -98,3 +101,24 @@ def _longformer(module: LongformerAttention, x: Tensor, context: AttentionContex
         _read(module, far_weights, far.values, context),
     )
     return module.output(merge_heads(from_far.where(chosen[:, None, :, None], from_near)))
+
+
+def build(setting: Setting, scheme: str = "none", looks_back: bool = False, dropout: float = 0.0) -> Attention:
+    config = TransformerConfig(
+        d_model=WIDTH, num_heads=HEADS, encoder_layers=2, encoder_attention=setting, positions=scheme
+    )
+    torch.manual_seed(0)
+    position_ids = config.positions.build(WIDTH, HEADS, looks_back).for_layer()
+    module = config.encoder_attention.build(WIDTH, HEADS, dropout, position_ids, DEPTH).double()
+    stir(module)
+    return module.eval()
+
+
+def ragged(lengths: list[int]) -> Tensor:
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
+def everywhere(setting: Setting) -> dict[str, Any]:
+    """The kind at all places of a model where it may stand."""
+    places = {"encoder_attention": ENCODER, "decoder_attention": CAUSAL, "cross_attention": CROSS}
+    return {"num_heads": HEADS, **{place: setting for place, settings in places.items() if setting in settings}}

@@ -184,7 +184,7 @@ def test_auto_takes_it_for_a_model_that_writes_at_once_and_for_an_export(tmp_pat
     assert {one.engine.name for one in slower._decoders.values()} == {"torch"}
     for engine in ("torch", "ctranslate2"):
         with pytest.raises(UsageError, match="was exported for the engine onnxruntime"):
-            Translator(tmp_path / "fast", engine)  # type: ignore[arg-type]
+            Translator(tmp_path / "fast", engine)
     with pytest.raises(UsageError, match="the engine onnxruntime cannot do this: an autoregressive model is a loop"):
         Translator(decided_model(), "onnxruntime").translate(["w001"])
     with pytest.raises(UsageError, match="the engine onnxruntime takes no drafts"):
