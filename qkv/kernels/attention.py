@@ -1,9 +1,9 @@
 """The fast twin of `qkv.functional.attention.scaled_dot_product`: only the output, without the weights.
 
 Without dropout PyTorch's own kernel is the best one; with dropout on the weights it falls back to plain
-steps with slow random numbers, and the batched products here are faster on a CPU. Both need one more
-thing: a softmax over fewer numbers than a vector register holds is computed number by number, ten times
-slower. So rows that are a little too short are filled up with keys that nobody may attend to.
+steps with slow random numbers, and the batched products here are faster on a CPU. In both
+cases a softmax over fewer numbers than a vector register holds is not vectorised and ten times slower, so
+rows that are a little too short are padded with masked keys.
 """
 
 import math
@@ -49,7 +49,7 @@ def attention(
 def _fill_up(
     k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Zeros as keys and values up to a vector's width, and a mask that allows none of them."""
+    """Pad keys and values with zeros to a vector's width, and mask the padding."""
     missing = VECTOR - k.shape[2]
     if mask is None:
         mask = torch.ones(1, 1, 1, k.shape[2], dtype=torch.bool, device=k.device)
@@ -112,7 +112,7 @@ def _apply(weights: Tensor, dropped: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _additive(mask: Tensor | None, bias: Tensor | None, scores: Tensor, num_keys: int) -> Tensor | None:
-    """What is added to the scores: the bias, and a number that no score outweighs where a key is not allowed."""
+    """The additive mask: the bias, and a very low number where a key is not allowed."""
     missing = scores.shape[-1] - num_keys
     if mask is None and bias is None and missing == 0:
         return None
@@ -124,11 +124,11 @@ def _additive(mask: Tensor | None, bias: Tensor | None, scores: Tensor, num_keys
 
 
 BLOCK = 1 << 20
-"""Numbers of tanh that are held at once, about."""
+"""Approximate number of tanh values held at once."""
 
 
 def additive_scores(q: Heads, k: KeyHeads, v: Float[Tensor, "H E"]) -> AttentionWeights:
-    """v · tanh(q_i + k_j), a few queries at a time; the backward pass computes tanh again."""
+    """v · tanh(q_i + k_j), a few queries at a time; the backward pass recomputes tanh."""
     scores: Tensor = _AdditiveScores.apply(q, k, v)
     return scores
 
@@ -157,7 +157,7 @@ class _AdditiveScores(torch.autograd.Function):
 
 
 def _blocks(q: Tensor, k: Tensor) -> Iterator[slice]:
-    """So many queries that their tanh with all keys are about BLOCK numbers."""
+    """Slices of queries with about BLOCK tanh values each."""
     queries = q.shape[2]
     size = max(1, BLOCK * queries // max(1, q.numel() * k.shape[2]))
     return (slice(first, min(first + size, queries)) for first in range(0, queries, size))

@@ -2,11 +2,11 @@
 
 The fast twin of `smoothed_cross_entropy(log_softmax(hidden Wᵀ + b), targets, smoothing)`. The logits of a
 small model are its biggest tensor: here they exist for one chunk of rows at a time, in a buffer that
-stays near the processor, and their gradient is used before the next chunk overwrites it.
+stays in the cache, and their gradient is used before the next chunk overwrites it.
 
 With z = W h + b, Z = Σ_v exp z_v and q = confidence · δ_y + background:
     L = Σ_v q_v · log Z - confidence · z_y - Σ_v background_v z_v,    ∂L/∂z = Σ_v q_v · exp(z) / Z - q.
-1 / Z is a factor of a row, so it scales the narrow h instead of the wide exp(z).
+1 / Z is one factor per row, so it scales the narrow h instead of the wide exp(z).
 """
 
 import torch
@@ -42,7 +42,7 @@ def linear_cross_entropy(
 
 
 class _Pass:
-    """One walk over the rows: the two sums so far; the gradients are the projection's."""
+    """One walk over the rows: the two sums so far. The projection accumulates the gradients."""
 
     def __init__(self, projection: ChunkedProjection, smoothing: Smoothing) -> None:
         self.projection = projection
@@ -50,7 +50,7 @@ class _Pass:
         self.sums = projection.buffer.new_zeros(2)
 
     def add(self, start: int, targets: Tensor, row_weights: Tensor) -> None:
-        """Take in the rows from `start` on: their losses, then their gradients."""
+        """Process the rows from `start` on: their losses, then their gradients."""
         projection, total = self.projection, self.projection.total
         hidden = projection.hidden[start : start + len(targets)]
         z = projection.logits(hidden)
@@ -105,7 +105,7 @@ def linear_consistent_cross_entropy(
 
 
 class _PairPass:
-    """One walk over the pairs of rows: the two sums so far; the gradients are the projection's."""
+    """One walk over the pairs of rows: the two sums so far. The projection accumulates the gradients."""
 
     def __init__(self, projection: ChunkedProjection, smoothing: Smoothing, agreement: AgreementFactors) -> None:
         self.projection = projection
@@ -116,11 +116,11 @@ class _PairPass:
         self.gradient = torch.empty_like(projection.buffer)
 
     def row_weights(self, pair_weights: Tensor) -> Tensor:
-        """What the cross-entropy of each single row counts."""
+        """The weight of each row's cross-entropy."""
         return torch.outer(pair_weights, self.shares).flatten()
 
     def add(self, start: int, targets: Tensor, pair_weights: Tensor) -> None:
-        """Take in the pairs from `start` on: their losses, then their gradients."""
+        """Process the pairs from `start` on: their losses, then their gradients."""
         projection, confidence = self.projection, self.smoothing.confidence
         hidden = projection.hidden[2 * start : 2 * (start + len(targets))]
         z = projection.logits(hidden).unflatten(0, (len(targets), 2))
@@ -168,7 +168,7 @@ class _PairPass:
 
 
 def _softmax_in_place(z: Tensor) -> tuple[Tensor, Tensor]:
-    """softmax(z) where z stood, and log Z = z - log p of the most probable token, whose p is at least 1 / V."""
+    """softmax(z) in place, and log Z = z - log p of the most probable token, whose p is at least 1 / V."""
     highest = z.amax(dim=2)
     p = torch.softmax(z, dim=2, out=z)
     return p, highest - p.amax(dim=2).log()

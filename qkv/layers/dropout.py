@@ -1,4 +1,4 @@
-"""Dropout that draws its random numbers fast; see `kernels/dropout.py`."""
+"""Dropout with fast random numbers; see `kernels/dropout.py`."""
 
 from torch import Tensor, nn
 
@@ -6,7 +6,7 @@ from qkv.kernels.dropout import dropout
 
 
 class Dropout(nn.Module):
-    """In training each number is zeroed with probability `rate` and the others are scaled by 1 / (1 - rate)."""
+    """In training each element is zeroed with probability `rate` and the others are scaled by 1 / (1 - rate)."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()

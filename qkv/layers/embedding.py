@@ -11,8 +11,8 @@ from torch.nn import functional as F
 class TokenEmbedding(nn.Module):
     """E[id] * sqrt(d_model), as in section 3.4 of the paper.
 
-    The rows start as N(0, 1 / d_model), so that the scaled vectors have unit variance beside the
-    positions. The row of the padding starts at zero and gets no gradient from here.
+    Rows are initialised from N(0, 1 / d_model), so that the scaled vectors have unit variance. The row of the
+    padding is initialised to zero and gets no gradient here.
     """
 
     def __init__(self, vocab_size: int, d_model: int, pad: int) -> None:

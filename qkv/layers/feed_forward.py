@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network, section 3.3 of the paper, and its gated relatives."""
+"""The position-wise feed-forward network, section 3.3 of the paper, and gated variants."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from qkv.layers.dropout import Dropout
 
 
 class FeedForwardConfig(Config):
-    """The network applied to each position on its own."""
+    """The network applied to each position."""
 
     def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         raise NotImplementedError
@@ -31,7 +31,7 @@ def _linear(width_in: int, width_out: int, bias: bool = True) -> nn.Linear:
 
 
 class PositionWise(nn.Module):
-    """A function of each position on its own; with `chunk`, of so many positions at a time (Kitaev et al. 2020)."""
+    """A position-wise function; `chunk` positions are computed at a time (Kitaev et al. 2020)."""
 
     chunk: int | None = None
 
@@ -41,7 +41,7 @@ class PositionWise(nn.Module):
         return in_slices(self.transform, x, self.chunk, list(self.parameters()))
 
     def transform(self, x: Tensor) -> Tensor:
-        """The function, of all positions of `x` at once."""
+        """The function, for all positions of `x` at once."""
         raise NotImplementedError
 
     def for_inference(self) -> Callable[[Tensor], Tensor]:
@@ -108,7 +108,7 @@ class GeluConfig(FeedForwardConfig):
 
 @feed_forwards.register
 class SwigluConfig(FeedForwardConfig):
-    """(SiLU(x W_g) * (x W_1)) W_2 without biases (Shazeer 2020); half as many parameters again at the same d_ff."""
+    """(SiLU(x W_g) * (x W_1)) W_2 without biases (Shazeer 2020); 1.5 times the parameters at the same d_ff."""
 
     kind: Literal["swiglu"] = "swiglu"
 

@@ -1,7 +1,7 @@
-"""Random positions in training, so that a longer input than any seen has no unknown positions.
+"""Random positions in training, so that the positions of longer inputs are not unseen at inference.
 
-One draw for each pair and pass; both sides and all layers see it, so that token i of the source and token i
-of the target stand at the same place, as they do later. Evaluation and decoding count 0, 1, 2, ... as ever.
+Positions are drawn once per pair and pass, for both sides and all layers, so that token i of the source and token i
+of the target share a position, as at inference. Evaluation and decoding use 0, 1, 2, ...
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ Draw = Callable[[int, int], Tensor]
 
 
 class OffsetsConfig(Config):
-    """Which positions the tokens of a sentence have in training."""
+    """The position ids of the tokens of a sentence in training."""
 
     keeps_distances: ClassVar[bool] = True
-    """Whether a scheme that sees only distances notices nothing."""
+    """Whether distances stay the same, so that relative schemes are unaffected."""
 
     def problem(self, longest: int, limit: int | None) -> str | None:
         """Why sentences of up to `longest` tokens cannot be trained with `limit` positions; None: they can."""
@@ -47,11 +47,11 @@ class NoOffsetsConfig(OffsetsConfig):
 
 @offsets.register
 class ShiftConfig(OffsetsConfig):
-    """Each sentence begins at a random position (Kiyono et al. 2021)."""
+    """Each sentence starts at a random position (Kiyono et al. 2021)."""
 
     kind: Literal["shift"] = "shift"
     most: int = Field(default=500, ge=1)
-    """The first token stands at 0 ... most, all equally likely."""
+    """The first position is drawn uniformly from 0 ... most."""
 
     def problem(self, longest: int, limit: int | None) -> str | None:
         if limit is None or longest + self.most <= limit:
@@ -67,13 +67,13 @@ class ShiftConfig(OffsetsConfig):
 
 @offsets.register
 class RandomisedConfig(OffsetsConfig):
-    """The tokens of a sentence stand at random positions in rising order (Ruoss et al. 2023)."""
+    """The tokens of a sentence have random positions in rising order (Ruoss et al. 2023)."""
 
     kind: Literal["randomised"] = "randomised"
     keeps_distances = False
     renamed: ClassVar = {"room": "max_positions"}
     max_positions: int = Field(default=2048, ge=1)
-    """Positions are drawn from 0 ... max_positions - 1; at least as many as the longest input ever will have."""
+    """Positions are drawn from 0 ... max_positions - 1; at least as many as the longest input at inference."""
 
     def problem(self, longest: int, limit: int | None) -> str | None:
         if self.max_positions < longest:

@@ -1,4 +1,4 @@
-"""Who attends to whom, and how strongly: one file a kind."""
+"""Attention: one file per kind."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What every kind of attention has: the projections of its heads, and how one is chosen by `kind:`."""
+"""The base class of all attention kinds, its config, and the registry."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """The positions that a pass without gradients computes, W in each row, and the keys that they may attend to."""
+    """The new positions of an inference pass, W per row, and the keys that they may attend to."""
 
     context: AttentionContext
     width: int
@@ -32,10 +32,10 @@ class Block:
     additive_mask: Tensor | None = None
     """`context.mask` for PyTorch's kernel, 0 or -inf, [1|R, 1, 1|W, K]; None: every key may be attended to."""
     index: Tensor | None = None
-    """[R, W], where the keys and values of the new positions go in a cache; None: behind those that are there."""
+    """[R, W], where the keys and values of the new positions go in the cache; None: at its end."""
 
     def append(self, past: Tensor, key_value: Tensor) -> Tensor:
-        """Write the new keys and values [R, 2 KV heads, W, E] to `past` [R, 2 KV heads, K, E], and return that."""
+        """Write the new keys and values [R, 2 KV heads, W, E] to `past` [R, 2 KV heads, K, E] and return it."""
         if self.index is None:
             past.narrow(2, past.shape[2] - self.width, self.width).copy_(key_value)
         else:
@@ -51,7 +51,7 @@ class ForInference(Protocol):
         """Self-attention of the block's positions [R W, D].
 
         With `past` [R, 2 KV heads, K, E], the KV cache of this layer (keys first, then values), they also attend to
-        what stands there, and their own keys and values are appended to it. Without, the block is the whole sequence.
+        its content, and their own keys and values are appended to it. Without it, the block is the whole sequence.
         """
         ...
 
@@ -68,7 +68,7 @@ class ForInference(Protocol):
 
 
 class AttentionConfig(Config):
-    """Who attends to whom, and how strongly: base class of the attention kinds.
+    """Base class of the configs of attention kinds.
 
     Examples:
         >>> from qkv import attentions
@@ -77,9 +77,9 @@ class AttentionConfig(Config):
     """
 
     hint: ClassVar[str] = "use full there"
-    """What to do where it may not stand."""
+    """What to do where this kind is not allowed."""
     causal_hint: ClassVar[str | None] = None
-    """The same, where it is only a decoder that may not have it."""
+    """The same, where it is not allowed in a decoder only."""
     takes_bias: ClassVar[bool] = True
     """Whether a position scheme may add to its logits."""
 
@@ -92,17 +92,17 @@ class AttentionConfig(Config):
 
     @property
     def cross(self) -> bool:
-        """Whether it may be the attention of a decoder to its source."""
+        """Whether it may be the cross-attention of a decoder."""
         return True
 
     def problem(self, num_heads: int, num_layers: int) -> str | None:
-        """Why these sizes do not go with it; None: they do."""
+        """Why it does not support these sizes; None: it does."""
         return None
 
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "Attention":
-        """The attention of the layer at `depth` (0: the first); `positions` None: it knows none."""
+        """The attention of the layer at `depth` (0: the first); `positions` None: no positions."""
         raise NotImplementedError
 
 
@@ -114,7 +114,7 @@ class Attention(nn.Module):
     """Projects to heads, calls the kind's `attend`, and joins the heads: Concat(head_1, ..., head_H) W_o.
 
     With `kv_heads` < `num_heads`, several query heads read the same keys and values (Ainslie et al. 2023).
-    `positions` may turn queries and keys and add to the logits; cross-attention has none.
+    `positions` may rotate queries and keys and add to the logits; cross-attention has none.
 
     Examples:
         >>> import torch
@@ -172,7 +172,7 @@ class Attention(nn.Module):
         return self._queries(queries, context), *self._key_value(keys, values, context.k_position_ids)
 
     def project(self, memory: Tensor, k_pos: Tensor) -> KeyValue:
-        """Keys and values of `memory`, to be computed once and attended to many times."""
+        """Keys and values of `memory`, computed once and attended to many times."""
         keys, values = _linears(memory, (self.key, self.value))
         return self._key_value(keys, values, k_pos)
 
@@ -186,18 +186,18 @@ class Attention(nn.Module):
         return self.output(merge_heads(output))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
-        """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the context [B, H, Q, E]."""
+        """Rotated queries [B, H, Q, E] and keys, values [B, KV heads, K, E] to the output [B, H, Q, E]."""
         raise NotImplementedError
 
     def weights(self, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-        """[B, H, Q, K]: what `attend` makes of a value for each key that is 1 there and 0 elsewhere."""
+        """[B, H, Q, K]: the output of `attend` for one-hot values."""
         identity = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
         return self.attend(q, k, identity.expand(*k.shape[:2], -1, -1), context)
 
     def faster_inference(self) -> "ForInference | None":
-        """The same without dropout and faster than by the definition, if the kind has such a path.
+        """A faster inference path, without dropout, if the kind has one.
 
-        Without one, `inference.for_inference` makes it from `attend`."""
+        Otherwise `inference.for_inference` derives one from `attend`."""
         return None
 
     def _key_value(self, keys: Tensor, values: Tensor, k_pos: Tensor) -> KeyValue:
@@ -217,6 +217,6 @@ def _linears(x: Tensor, linears: Iterable[nn.Linear]) -> tuple[Tensor, ...]:
 
 
 def share_heads(x: Tensor, num_heads: int) -> Tensor:
-    """[B, KV heads, K, E] to [B, H, K, E]: each head of keys or values for the query heads of its group."""
+    """[B, KV heads, K, E] to [B, H, K, E]: repeat each head of keys or values for the query heads of its group."""
     group = num_heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)

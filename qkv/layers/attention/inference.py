@@ -1,4 +1,4 @@
-"""Attention without gradients: projections as one product, their weights bound as plain tensors."""
+"""Attention for inference: fused projections, with weights as plain tensors."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from qkv.layers.positions.base import Positions
 
 
 class FusedLinear:
-    """Several linear maps of one input as one product; a copy of their weights as they are now."""
+    """Several linear maps of one input as one product; it copies their present weights."""
 
     def __init__(self, *linears: nn.Linear) -> None:
         self.weight = torch.cat([linear.weight.detach() for linear in linears])
@@ -23,7 +23,7 @@ class FusedLinear:
 
 
 class InferenceAttention:
-    """Scaled dot-product and softmax, by PyTorch's kernel wherever positions add nothing (see `ForInference`)."""
+    """Scaled dot-product attention, by PyTorch's kernel wherever positions add nothing (see `ForInference`)."""
 
     def __init__(self, module: Attention) -> None:
         self.module = module
@@ -34,7 +34,7 @@ class InferenceAttention:
         self.turns = type(self.positions).rotate is not Positions.rotate
         """Whether queries and keys depend on their positions."""
         self.biased = type(self.positions).bias is not Positions.bias or self.positions.has_value_term
-        """Whether positions add something to the scores or to the context."""
+        """Whether positions add to the scores or to the output."""
         self.query_key_value = FusedLinear(module.query, module.key, module.value)
         self.query = FusedLinear(module.query)
         self.output = FusedLinear(module.output)
@@ -52,18 +52,18 @@ class InferenceAttention:
         return self.output(output.transpose(1, 2).reshape(x.shape))
 
     def _turned(self, heads: Tensor, context: AttentionContext) -> Tensor:
-        """[R, H + 2 KV heads, W, E] with queries and keys turned by their positions."""
+        """[R, H + 2 KV heads, W, E] with rotated queries and keys."""
         turned, values = heads.split([self.num_heads + self.kv_heads, self.kv_heads], 1)
         return torch.cat([self.positions.rotate(turned, context.q_position_ids), values], 1)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
-        """Rotated queries [R, H, W, E] and all keys and values [R, KV heads, K, E] to the context [R, H, W, E]."""
+        """Rotated queries [R, H, W, E] and all keys and values [R, KV heads, K, E] to the output [R, H, W, E]."""
         if self.biased:
             return self.module.attend(q, k, v, block.context)
         if self.group == 1:
             return F.scaled_dot_product_attention(q, k, v, block.additive_mask)
         if block.width == 1:
-            # The query heads that share keys and values are the queries of one attention: nothing is copied.
+            # Query heads that share keys and values become queries of one attention, so that nothing is copied.
             grouped = q.reshape(-1, self.kv_heads, self.group, self.head_width)
             return F.scaled_dot_product_attention(grouped, k, v, block.additive_mask).view(q.shape)
         return self.module.attend(q, k, v, block.context)
@@ -89,7 +89,7 @@ class InferenceAttention:
 
 
 class DefinedInference(InferenceAttention):
-    """Any kind of attention, by its own definition."""
+    """Any kind of attention, by its own `attend`."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
         return self.module.attend(q, k, v, block.context)
@@ -106,11 +106,11 @@ class DefinedInference(InferenceAttention):
 
 
 def for_inference(attention: Attention) -> ForInference:
-    """The attention without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
+    """The attention for inference (see `Residual.for_inference`)."""
     return attention.faster_inference() or DefinedInference(attention)
 
 
 def _source_context(keys: Tensor, padding: Tensor | None) -> AttentionContext:
-    """All of the source; attention to it knows no positions, so the queries may stand anywhere."""
+    """All of the source. Cross-attention has no positions, so those of the queries are arbitrary."""
     pos = torch.arange(keys.shape[2], device=keys.device)
     return AttentionContext(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

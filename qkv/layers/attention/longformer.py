@@ -1,4 +1,4 @@
-"""Longformer (Beltagy et al. 2020): a window, and a few global tokens that see all and are seen by all."""
+"""Longformer (Beltagy et al. 2020): a sliding window, and a few global tokens."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
@@ -22,7 +22,7 @@ from qkv.layers.positions.base import Positions
 
 @attentions.register
 class LongformerConfig(WindowConfig):
-    """A window, and global tokens with projections of their own; as LED has it in its encoder."""
+    """A sliding window, and global tokens with their own projections, as in the encoder of LED."""
 
     causal_hint: ClassVar[str | None] = (
         "its global tokens would show the future; leave global_positions and global_tokens empty there, "
@@ -31,13 +31,13 @@ class LongformerConfig(WindowConfig):
 
     kind: Literal["longformer"] = "longformer"
     window: PositiveInt | tuple[PositiveInt, ...]
-    """Width of the window, half of it on each side (a decoder has the left half); a list: one a layer."""
+    """Width of the window, half of it on each side (a decoder has the left half); a list: one per layer."""
     dilation: PositiveInt | tuple[PositiveInt, ...] = 1
-    """Only every n-th key of a window n times as wide; a list: one a layer."""
+    """Only every n-th key of a window n times as wide; a list: one per layer."""
     global_positions: tuple[int, ...] = ()
-    """Positions that see everything and are seen by everything; 0 is the first."""
+    """Positions that attend to all tokens and are attended to by all; 0 is the first."""
     global_tokens: tuple[str, ...] = ()
-    """Tokens that are global wherever they stand, as they are written in the vocabulary."""
+    """Tokens that are global at every position, as written in the vocabulary."""
 
     @field_validator("window")
     @classmethod
@@ -80,7 +80,7 @@ def _at(value: int | tuple[int, ...], depth: int) -> int:
 
 
 class LongformerAttention(TruncatedAttention):
-    """i ∉ G: one softmax over window(i) ∪ G; i ∈ G: over everything, with W_q, W_k and W_v of their own.
+    """i ∉ G: one softmax over window(i) ∪ G; i ∈ G: over everything, with separate W_q, W_k and W_v.
 
     G are the real tokens at `global_positions`, and those whose ids `learn_ids` found for `global_tokens`.
     """
@@ -106,7 +106,7 @@ class LongformerAttention(TruncatedAttention):
         self.reset_global()
 
     def reset_global(self) -> None:
-        """The projections of the global tokens start as copies of those of the others."""
+        """The projections of global tokens are initialised as copies of the others."""
         pairs = ((self.query_global, self.query), (self.key_global, self.key), (self.value_global, self.value))
         for own, other in pairs:
             own.load_state_dict(other.state_dict())
@@ -120,7 +120,7 @@ class LongformerAttention(TruncatedAttention):
         return self.run(x, context or AttentionContext.of(x), self.dropout if self.training else 0.0)
 
     def run(self, x: Tensor, context: AttentionContext, dropout: float) -> Tensor:
-        """Self-attention of one sequence a row [B, n, D]."""
+        """Self-attention over sequences [B, n, D]."""
         heads, position_ids = ProjectedHeads(*self.heads(x, context)), context.k_position_ids.expand(len(x), x.shape[1])
         chosen = _Chosen(self.is_global(context, len(x)))
         if chosen.count == 0:
@@ -151,7 +151,7 @@ class LongformerAttention(TruncatedAttention):
         return everything.where(chosen.mask[:, None, :, None], weights)
 
     def is_global(self, context: AttentionContext, batch: int) -> Tensor:
-        """[B, n], True = a real token that sees everything and is seen by everything."""
+        """[B, n], True = a real global token."""
         found = torch.isin(context.k_pos, self.global_positions).expand(batch, context.k_pos.shape[-1])
         if self.global_tokens:
             if context.tokens is None or not len(self.global_ids):
@@ -164,7 +164,7 @@ class LongformerAttention(TruncatedAttention):
     def _see_everything(
         self, x: Tensor, chosen: "_Chosen", context: AttentionContext, position_ids: Tensor, dropout: float
     ) -> Tensor:
-        """The context [B, H, G, E] of the global tokens, with their own projections."""
+        """The output [B, H, G, E] of the global tokens, with their own projections."""
         rows, row_pos = chosen.of_rows(x), chosen.of_rows(position_ids)
         q = self.positions.rotate(split_heads(self.query_global(rows), self.num_heads), row_pos)
         k = self.positions.rotate(split_heads(self.key_global(x), self.num_heads), position_ids)
@@ -177,14 +177,14 @@ class LongformerAttention(TruncatedAttention):
 
 
 class _Chosen:
-    """The positions of the mask [B, n], gathered: as many places a row as the row with the most of them needs."""
+    """The True positions of a mask [B, n], gathered and padded to the longest row."""
 
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
         self.count = int(mask.sum(1).amax()) if mask.numel() else 0
         self.index = mask.int().argsort(dim=1, descending=True, stable=True)[:, : self.count]
         self.real = mask.gather(1, self.index)
-        """[B, G], False for a place that a row does not need."""
+        """[B, G], False for padding."""
 
     def of_rows(self, x: Tensor) -> Tensor:
         """[B, n] or [B, n, D] at the chosen positions."""
@@ -204,7 +204,7 @@ class _Chosen:
 
 
 class LongformerInference(TruncatedInference):
-    """A whole sequence at once: global tokens stand in an encoder."""
+    """A whole sequence at once: global tokens are for encoders."""
 
     def __init__(self, module: LongformerAttention) -> None:
         super().__init__(module)

@@ -1,4 +1,4 @@
-"""Reformer's attention (Kitaev et al. 2020): each position attends to those that a hash finds to point the same way."""
+"""LSH attention of the Reformer (Kitaev et al. 2020): each position attends to those in its hash bucket."""
 
 from typing import ClassVar, Literal
 
@@ -19,7 +19,7 @@ from qkv.layers.positions.base import Positions
 
 @attentions.register
 class LshConfig(AttentionConfig):
-    """Queries are keys too, and attend to those in their bucket of a random hash; cost n log n (Reformer)."""
+    """Queries and keys share a projection and attend within the buckets of a random hash; cost n log n (Reformer)."""
 
     causal_hint: ClassVar[str | None] = (
         "it sorts and cuts the whole sequence, so that an output would depend on how many tokens follow; "
@@ -32,15 +32,15 @@ class LshConfig(AttentionConfig):
 
     kind: Literal["lsh"] = "lsh"
     rounds: int = Field(default=4, ge=1, le=1024)
-    """How often all is hashed, sorted and attended to; more find more of what full attention would see."""
+    """Rounds of hashing; more rounds are closer to full attention."""
     test_rounds: int | None = Field(default=None, ge=1, le=1024)
-    """The same when the model is used, not trained. Default: rounds."""
+    """Rounds at inference. Default: rounds."""
     buckets: int | None = Field(default=None, ge=2, le=1 << 20)
-    """Buckets of a hash, an even number. Default: about two a chunk, so their number grows with the length."""
+    """Buckets of a hash, an even number. Default: about two per chunk, so their number grows with the length."""
     chunk: int = Field(default=64, ge=1)
-    """Positions that are attended to together; each chunk also looks at the one before it."""
+    """Positions in a chunk; each chunk also attends to the previous one."""
     same_bucket: bool = True
-    """Only pairs of the same bucket; otherwise all that share a chunk or stand in neighbouring ones."""
+    """Attend only within the same bucket; otherwise to all positions of the chunk and of the previous one."""
 
     @field_validator("buckets")
     @classmethod
@@ -78,7 +78,7 @@ class LshAttention(Attention):
     """Concat(head_1, ..., head_H) W_o; head_h attends with Q = X W_q^h, K = Q / ‖Q‖, V = X W_v^h.
 
     In training each pass draws its hashes from torch's generator. Otherwise they are always the same, given by `seed`,
-    and those of a sentence do not depend on the batch that it stands in.
+    and those of a sentence do not depend on the rest of its batch.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class LshAttention(Attention):
         self._fixed = torch.empty(2, 0, num_heads, self.head_width, 0)
 
     def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
-        """Self-attention, of everything or causal."""
+        """Self-attention, bidirectional or causal."""
         return self.attend_to_all(x, context or AttentionContext.of(x), self.training)
 
     def attend_to_all(self, x: Tensor, context: AttentionContext, training: bool) -> Tensor:
@@ -122,7 +122,7 @@ class LshAttention(Attention):
         return self.output(merge_heads(output))
 
     def _found_weights(self, q: Tensor, k: Tensor, buckets: Tensor, context: AttentionContext) -> Tensor:
-        """[B, H, n, n] by the definition: a softmax over all that any round has found."""
+        """[B, H, n, n] by the definition: a softmax over all keys that any round found."""
         found = found_pairs(buckets, self.chunk, self.same_bucket, context.keep).any(dim=0)
         allowed = build_mask(context.predicate, context.q_pos, context.k_pos)
         return masked_softmax(lsh_scores(q, k), found if allowed is None else found & allowed)
@@ -139,10 +139,10 @@ class LshAttention(Attention):
         return assign_buckets(q, self._fixed_rotations(columns).to(q), sizes)
 
     def _fixed_rotations(self, columns: int) -> Tensor:
-        """[2, rounds, H, E, columns]; each column is drawn by itself, for a longer neighbour may need more of them."""
+        """[2, rounds, H, E, columns]; columns are drawn one by one, so that longer sentences only add more."""
         if self._fixed.shape[1] != self.test_rounds or self._fixed.shape[-1] < columns:
             shape = (2, self.test_rounds, self.num_heads, self.head_width)
-            seeds = ((self.seed << 20) + column for column in range(columns))  # torch looks at 32 bits of a seed
+            seeds = ((self.seed << 20) + column for column in range(columns))  # torch uses 32 bits of a seed
             self._fixed = torch.stack(
                 [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds], dim=-1
             )
@@ -153,7 +153,7 @@ class LshAttention(Attention):
 
 
 class LshInference:
-    """Without dropout, and with the hashes that are always the same. It stands in an encoder, so it takes no steps."""
+    """Without dropout and with fixed hashes. It is for encoders only, so it takes no steps."""
 
     def __init__(self, module: LshAttention) -> None:
         self.module = module

@@ -1,4 +1,4 @@
-"""Every query may attend to every key that its mask allows: the paper's attention, with its score and weighing open."""
+"""Multi-head attention, the paper's, with a choice of score and normaliser."""
 
 from typing import ClassVar, Literal
 
@@ -18,12 +18,12 @@ from qkv.layers.positions.base import Positions
 
 @attentions.register
 class FullConfig(AttentionConfig):
-    """Every query to every key, the paper."""
+    """Every query attends to every key, as in the paper."""
 
     renamed: ClassVar = {"weigh": "normalizer"}
     kind: Literal["full"] = "full"
     score: AnyScore = ScaledDotConfig()
-    """How well a key answers a query."""
+    """The score of a query and a key."""
     normalizer: AnyNormalizer = SoftmaxConfig()
     """How scores become weights."""
     kv_heads: int | None = Field(default=None, ge=1)
@@ -47,7 +47,7 @@ class FullConfig(AttentionConfig):
 class MultiHeadAttention(Attention):
     """Concat(head_1, ..., head_H) W_o with head_h = softmax(Q W_q^h (K W_k^h)^T / sqrt(E)) V W_v^h.
 
-    Another `score` may stand for the scaled product, another function `normalize` for the softmax.
+    `score` replaces the scaled dot product, `normalize` the softmax.
 
     Examples:
         >>> import torch

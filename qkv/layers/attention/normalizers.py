@@ -1,4 +1,4 @@
-"""From the scores of a query to the weights of its keys."""
+"""Normalisers: from the scores of a query to the weights of its keys."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -28,7 +28,7 @@ AnyNormalizer = Annotated[NormalizerConfig, normalizers]
 
 @normalizers.register
 class SoftmaxConfig(NormalizerConfig):
-    """exp(s_j) / Σ exp(s), the paper: every key gets some weight."""
+    """exp(s_j) / Σ exp(s), the paper: every key gets a positive weight."""
 
     kind: Literal["softmax"] = "softmax"
 
@@ -39,7 +39,7 @@ class SoftmaxConfig(NormalizerConfig):
 
 @normalizers.register
 class SparsemaxConfig(NormalizerConfig):
-    """max(0, s_j - τ): most keys get no weight at all (Martins and Astudillo 2016)."""
+    """max(0, s_j - τ): most keys get weight 0 (Martins and Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 

@@ -1,8 +1,8 @@
-"""Attention weights for people to look at: `with capture_attention(model) as record: ...`.
+"""Recording of attention weights: `with capture_attention(model) as record: ...`.
 
-Every kind of attention reports here, in training, in a parallel pass and in cached decoding. Nothing is computed, and
-nothing costs time, unless somebody records. A search that only needs the mean over the heads of the last layer asks
-`TransformerInference.extend` for it instead, which leaves the other layers as fast as they are.
+Every kind of attention reports here, in training, in a parallel pass and in cached decoding. Nothing is computed
+unless a recorder is active. A search that needs only the mean over the heads of the last layer asks the model's
+inference for it instead, which keeps the other layers fast.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from qkv.core.errors import UsageError
 
 
 class AttentionId(NamedTuple):
-    """Which attention of which model; copies of the model for inference have the same."""
+    """Identifies an attention of a model; copies of the model for inference share it."""
 
     model: int
     name: str
@@ -31,7 +31,7 @@ _models = count(1)
 
 
 def name_attentions(model: nn.Module) -> None:
-    """Tell the attentions of a new model which ones they are."""
+    """Give the attentions of a new model their ids."""
     number = next(_models)
     for name, module in model.named_modules():
         if hasattr(module, "attention_id"):
@@ -41,7 +41,7 @@ def name_attentions(model: nn.Module) -> None:
 class AttentionRecord:
     """Weights by the name of the attention, such as `decoder.layers.0.cross_attention`.
 
-    Each pass through an attention adds one tensor [B, H, Q, K] to `passes[name]`; a layer that stands at several depths
+    Each pass through an attention adds one tensor [B, H, Q, K] to `passes[name]`; a layer shared between depths
     adds several.
 
     Examples:
@@ -62,7 +62,7 @@ class AttentionRecord:
     def __getitem__(self, name: str) -> Tensor:
         """All passes of one attention, one after the other along the queries: [B, H, Q, K].
 
-        In cached decoding the number of keys grows; those that a step did not know yet have weight 0. The passes must
+        In cached decoding the number of keys grows; keys after a step have weight 0. The passes must
         be of the same sentences with one hypothesis each; others are in `passes`.
         """
         passes = self.passes[name]
@@ -78,7 +78,7 @@ class AttentionRecord:
         return len(self.passes)
 
     def add(self, attention: AttentionId, weights: Callable[[], Tensor]) -> None:
-        """`weights` are computed only if this is an attention of the model that is recorded."""
+        """`weights` is called only if this attention belongs to the recorded model."""
         if attention.model in self._models:
             with torch.no_grad():
                 self.passes.setdefault(attention.name, []).append(weights().detach())
@@ -101,9 +101,9 @@ _observers: ContextVar[tuple[AttentionRecord | AttentionWatch, ...]] = ContextVa
 
 @contextmanager
 def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
-    """Record the attention weights of all passes of `model`, and of what was made from it for inference.
+    """Record the attention weights of all passes of `model`, and of its copies for inference.
 
-    Outputs stay the same to the bit. Weights are those before dropout, without gradients.
+    Outputs are bit-identical. Weights are recorded before dropout, without gradients.
 
     Examples:
         >>> import torch
@@ -145,6 +145,6 @@ def _attentions(model: nn.Module) -> list[AttentionId]:
 
 
 def report(attention: AttentionId, weights: Callable[[], Tensor]) -> None:
-    """Called by every attention after each pass; `weights` computes [B, H, Q, K] if somebody wants them."""
+    """Called by every attention after each pass; `weights` computes [B, H, Q, K] if a recorder is active."""
     for observer in _observers.get():
         observer.add(attention, weights)

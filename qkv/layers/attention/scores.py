@@ -1,4 +1,4 @@
-"""The score of a query and a key: one class a form."""
+"""The score of a query and a key: one class per kind."""
 
 import math
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from qkv.kernels.attention import additive_scores
 
 
 class ScoreConfig(Config):
-    """How well a key answers a query."""
+    """The score of a query and a key."""
 
     kind: str
 
@@ -26,10 +26,10 @@ AnyScore = Annotated[ScoreConfig, scores]
 
 
 class AttentionScore(nn.Module):
-    """q'·k' / √E of changed queries q' and keys k'; here they are not changed, which is the paper's score."""
+    """q'·k' / √E of transformed queries q' and keys k'. This base class transforms nothing: the paper's score."""
 
     is_dot: bool = True
-    """Whether it is a dot product at all, so that the fast kernel computes it."""
+    """Whether it is a dot product, so that the fast kernel can compute it."""
 
     def queries(self, q: Tensor) -> Tensor:
         """[B, H, Q, E]"""
@@ -40,7 +40,7 @@ class AttentionScore(nn.Module):
         return k
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """[B, H, Q, K] of changed queries and keys."""
+        """[B, H, Q, K] of transformed queries and keys."""
         return scaled_dot_scores(q, k)
 
 
@@ -73,7 +73,7 @@ class Dot(AttentionScore):
 
 @scores.register
 class CosineScoreConfig(ScoreConfig):
-    """cos(q, k) times a learned number a head."""
+    """cos(q, k) times a learned scale per head."""
 
     kind: Literal["cosine"] = "cosine"
 
@@ -97,7 +97,7 @@ class Cosine(AttentionScore):
 
 @scores.register
 class AdditiveConfig(ScoreConfig):
-    """v·tanh(q + k) with one v a head (Bahdanau et al. 2015); much slower than a dot product."""
+    """v·tanh(q + k) with one v per head (Bahdanau et al. 2015); much slower than a dot product."""
 
     kind: Literal["additive"] = "additive"
 

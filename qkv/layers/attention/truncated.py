@@ -1,4 +1,4 @@
-"""Restricted self-attention (section 4 of the paper): a query sees keys at a given distance on either side."""
+"""Restricted self-attention (section 4 of the paper): a query attends to the keys in a window around it."""
 
 from typing import ClassVar, Literal
 
@@ -17,7 +17,7 @@ from qkv.layers.positions.base import Positions
 
 
 class WindowConfig(AttentionConfig):
-    """What the kinds with a window have in common."""
+    """Base class of the kinds with a sliding window."""
 
     hint: ClassVar[str] = "a window needs queries and keys of one sequence; use full there"
 
@@ -28,13 +28,13 @@ class WindowConfig(AttentionConfig):
 
 @attentions.register
 class TruncatedConfig(WindowConfig):
-    """Keys up to a distance on either side; time and memory grow with the length, not with its square."""
+    """A sliding window; time and memory are linear in the length."""
 
     kind: Literal["truncated"] = "truncated"
     left: int = Field(ge=0)
-    """Keys before a query that it sees."""
+    """Keys before a query that it attends to."""
     right: int | None = Field(default=None, ge=0)
-    """Keys behind a query that it sees; a decoder sees none. Default: as many as on the left."""
+    """Keys after a query that it attends to; none in a decoder. Default: as many as on the left."""
     dilation: int = Field(default=1, ge=1)
     """Only every n-th key of a window n times as wide."""
 
@@ -46,7 +46,7 @@ class TruncatedConfig(WindowConfig):
 
 
 class TruncatedAttention(Attention):
-    """head_h = softmax over -left ≤ t ≤ right of the keys i + t dilation; in a causal view, right is 0."""
+    """head_h = softmax over -left ≤ t ≤ right of the keys i + t dilation; with a causal mask, right is 0."""
 
     def __init__(
         self, d_model: int, num_heads: int, window: Window, dropout: float = 0.0, positions: Positions | None = None
@@ -58,7 +58,7 @@ class TruncatedAttention(Attention):
         if context.q_pos is context.k_pos and context.predicate in (None, causal):
             heads, window = ProjectedHeads(q, k, v), self.window_in(context)
             return windowed_attention(self.positions, heads, window, context.keep, context.k_position_ids, dropout)
-        # A few queries over a longer past, or another pattern beside the window.
+        # A few queries over a longer past, or another mask besides the window.
         return attention_with_positions(
             self.positions, q, k, v, self.mask(context), context.q_position_ids, context.k_position_ids, dropout
         )
@@ -69,7 +69,7 @@ class TruncatedAttention(Attention):
         )
 
     def mask(self, context: AttentionContext) -> Tensor | None:
-        """[B|1, 1, Q, K], True = in the window, and may be attended to in this view."""
+        """[B|1, 1, Q, K], True = in the window and allowed by the context."""
         seen = self.predicate if context.predicate is None else both(self.predicate, context.predicate)
         return build_mask(seen, context.q_pos, context.k_pos, context.keep)
 
@@ -80,7 +80,7 @@ class TruncatedAttention(Attention):
         return both(within(left * dilation, right * dilation), dilated(dilation))
 
     def window_in(self, context: AttentionContext) -> Window:
-        """Without the future, where a view has none."""
+        """The window, without its right side if the context is causal."""
         return self.window._replace(right=0) if context.predicate is causal else self.window
 
     def faster_inference(self) -> ForInference | None:
@@ -88,7 +88,7 @@ class TruncatedAttention(Attention):
 
 
 class TruncatedInference(InferenceAttention):
-    """One new position reads only the keys of its window, wherever the cache ends."""
+    """One new position reads only the keys of its window from the cache."""
 
     def __init__(self, module: TruncatedAttention) -> None:
         super().__init__(module)

@@ -1,4 +1,4 @@
-"""Attention to a window with any scheme of positions, in memory that grows with the length and not with its square."""
+"""Sliding-window attention with any position scheme, in memory linear in the length."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 
 SMALLEST = 16
-"""Queries in a block, at least: the keys of a narrow window are then shared by several."""
+"""The least number of queries in a block, so that several share the keys of a narrow window."""
 
 
 class ProjectedHeads(NamedTuple):
@@ -23,7 +23,7 @@ class ProjectedHeads(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Keys that every query sees beside its window, and where they stand [B, G]."""
+    """Global keys, and their position ids [B, G]."""
 
     keys: Everywhere
     pos: Tensor
@@ -38,9 +38,9 @@ def windowed_attention(
     dropout: float = 0.0,
     shown: Shown | None = None,
 ) -> Tensor:
-    """softmax(Q Kᵀ / √d_k + bias) V over the real keys in reach, plus what the scheme mixes in; `pos` is [n] or [B, n].
+    """softmax(Q Kᵀ / √d_k + bias) V over the window, plus the scheme's value term; `pos` is [n] or [B, n].
 
-    What needs nothing but scores has a kernel of its own; else blocks become rows of the batch of a dense attention.
+    Without a bias the kernel is used; otherwise blocks become rows of the batch of a dense attention.
     """
     plain = type(positions).bias is Positions.bias and not positions.has_value_term
     if plain and dropout == 0:
@@ -85,7 +85,7 @@ def _in_blocks(
 
 
 def _blocks(x: Tensor, size: int, before: int, after: int) -> Tensor:
-    """Every `size` positions with the `before` before and the `after` behind them, as rows of the batch.
+    """Every `size` positions with `before` positions before and `after` positions after them, as rows of the batch.
 
     [B, n] or [B, H, n, E]; `after` counts what fills n up to a multiple of `size`, too.
     """

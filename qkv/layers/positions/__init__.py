@@ -1,4 +1,4 @@
-"""How the model knows where a token stands: one file a scheme."""
+"""Position schemes: one file per kind."""
 
 from typing import Annotated
 

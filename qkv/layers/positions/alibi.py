@@ -1,4 +1,4 @@
-"""Attention with linear biases (Press et al. 2022): the further a key, the less it counts; nothing is learned."""
+"""Attention with linear biases (Press et al. 2022): a penalty proportional to the distance, without parameters."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class AlibiConfig(PositionsConfig):
-    """Each head lowers the scores of far keys, to its own degree; any length."""
+    """Each head lowers the scores of distant keys by its own slope; any length."""
 
     sees = "distances"
     on_logits = True

@@ -1,4 +1,4 @@
-"""Attention with what a position scheme adds to it: the same for every pattern of keys."""
+"""Attention with the terms of a position scheme, for any mask."""
 
 from torch import Tensor
 
@@ -18,9 +18,9 @@ def attention_with_positions(
     k_pos: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """softmax(Q Kᵀ / √d_k + bias) V, plus what the scheme reads with the same weights.
+    """softmax(Q Kᵀ / √d_k + bias) V, plus the scheme's value term.
 
-    Queries [B, H, Q, E] and keys [B, H, K, E] are rotated already. Only a scheme that mixes needs the weights openly.
+    Queries [B, H, Q, E] and keys [B, H, K, E] are rotated already. Only a scheme with a value term needs the weights.
     """
     bias = positions.bias(q, q_pos, k_pos)
     if not positions.has_value_term:

@@ -1,4 +1,4 @@
-"""The places where positions act. A scheme overrides those it needs; this base is "no positions"."""
+"""The base class of position schemes, its config, and the registry."""
 
 from typing import ClassVar, Literal
 
@@ -8,7 +8,9 @@ from qkv.config.base import Config, Kinds
 
 
 class Positions(nn.Module):
-    """Identity at every place. Positions are absolute: `pos` is [T] or [B, T].
+    """Positions act at `embed`, `rotate`, `bias` and `value_term`; a scheme overrides those it needs.
+
+    This base class is the identity. Positions are absolute: `pos` is [T] or [B, T].
 
     Examples:
         >>> import torch
@@ -23,10 +25,10 @@ class Positions(nn.Module):
     max_length: int | None = None
     """How many positions there are; None: no limit."""
     has_value_term: bool = False
-    """Whether `value_term` adds something: then attention computes its weights openly."""
+    """Whether there is a `value_term`: then attention must compute its weights explicitly."""
 
     def for_layer(self) -> "Positions":
-        """What the attention of one layer uses: this, or a table of the layer's own."""
+        """What the attention of one layer uses: this, or a scheme with the layer's own parameters."""
         return self
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
@@ -34,7 +36,7 @@ class Positions(nn.Module):
         return x
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        """Turn queries or keys [B, H, T, E], each by its own positions."""
+        """Rotate queries or keys [B, H, T, E] by their positions."""
         return x
 
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
@@ -42,12 +44,12 @@ class Positions(nn.Module):
         return None
 
     def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """[B, H, Q, E] to be added to the context that attention with `weights` [B, H, Q, K] reads."""
+        """[B, H, Q, E] to be added to the output of attention with `weights` [B, H, Q, K]."""
         return None
 
 
 class PositionsConfig(Config):
-    """Where a token stands, told to the model: base class of the position kinds.
+    """Base class of the configs of position kinds.
 
     Examples:
         >>> from qkv import positions
@@ -56,9 +58,9 @@ class PositionsConfig(Config):
     """
 
     sees: ClassVar[Literal["places", "distances", "nothing"]] = "places"
-    """What of the positions reaches the model: with `distances`, 5 and 7 are as 1005 and 1007."""
+    """Which information the scheme gives the model: with `distances`, 5 and 7 are the same as 1005 and 1007."""
     on_logits: ClassVar[bool] = False
-    """Whether it adds to the logits of attention, or to its context."""
+    """Whether it adds to the logits or to the output of attention."""
 
     @property
     def limit(self) -> int | None:
@@ -66,11 +68,11 @@ class PositionsConfig(Config):
         return None
 
     def problem(self, d_model: int, num_heads: int) -> str | None:
-        """Why these sizes do not go with it; None: they do."""
+        """Why it does not support these sizes; None: it does."""
         return None
 
     def build(self, d_model: int, num_heads: int, causal: bool) -> Positions:
-        """For one stack; `causal`: no key stands behind its query."""
+        """For one stack; `causal`: no key follows its query."""
         raise NotImplementedError
 
 

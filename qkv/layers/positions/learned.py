@@ -1,4 +1,4 @@
-"""A learned vector for each position, up to a largest length."""
+"""A learned vector per position, up to a maximum length."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class LearnedConfig(PositionsConfig):
-    """One learned vector a position; longer input is refused."""
+    """One learned vector per position; longer inputs are rejected."""
 
     kind: Literal["learned"] = "learned"
     max_length: int = Field(default=1024, ge=1, le=1 << 30)
@@ -28,7 +28,7 @@ class LearnedConfig(PositionsConfig):
 
 
 class Learned(Positions):
-    """x + P[pos], the rows of P start as N(0, 1 / d_model)."""
+    """x + P[pos], P is initialised from N(0, 1 / d_model)."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()

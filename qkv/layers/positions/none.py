@@ -1,4 +1,4 @@
-"""No positions: a causal decoder can still count what stands before a token, an encoder sees a bag of tokens."""
+"""No positions: a causal decoder can still infer them from the mask; to an encoder the input is a bag of tokens."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class NoneConfig(PositionsConfig):
-    """Nothing tells the model where a token stands."""
+    """No positions."""
 
     sees = "nothing"
     kind: Literal["none"] = "none"

@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021): queries and keys are turned by angles that grow with their positions."""
+"""Rotary positions (Su et al. 2021): queries and keys are rotated by angles proportional to their positions."""
 
 from typing import Literal
 
@@ -13,12 +13,12 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class RopeConfig(PositionsConfig):
-    """Queries and keys are turned, so that their product depends on their distance; any length."""
+    """Rotated queries and keys, so that their product depends on their distance; any length."""
 
     sees = "distances"
     kind: Literal["rope"] = "rope"
     base: float = Field(default=10000.0, gt=1)
-    """The slowest pair of channels turns once in about 2 π base positions."""
+    """Base of the frequencies: the slowest pair of channels has a period of about 2 π base positions."""
 
     def problem(self, d_model: int, num_heads: int) -> str | None:
         width = d_model // num_heads
@@ -33,7 +33,7 @@ class RopeConfig(PositionsConfig):
 
 
 class Rope(Positions):
-    """(R_i q_i) · (R_j k_j) = q_i · R_(j - i) k_j. Values are not turned; cached keys are turned already.
+    """(R_i q_i) · (R_j k_j) = q_i · R_(j - i) k_j. Values are not rotated; cached keys are stored rotated.
 
     Examples:
         >>> import torch

@@ -13,21 +13,21 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class ShawConfig(PositionsConfig):
-    """A learned vector for each distance, on keys and values, in every layer its own; any length."""
+    """A learned vector per distance, on keys and values, separate for each layer; any length."""
 
     sees = "distances"
     on_logits = True
     renamed: ClassVar = {"reach": "max_distance"}
     kind: Literal["shaw"] = "shaw"
     max_distance: int = Field(default=16, ge=0, le=1 << 20)
-    """Distances beyond this one count as this one (k of the paper)."""
+    """Larger distances are clipped to this one (k of the paper)."""
 
     def build(self, d_model: int, num_heads: int, causal: bool) -> "ShawStack":
         return ShawStack(d_model // num_heads, self.max_distance)
 
 
 class ShawStack(Positions):
-    """Adds nothing to the embeddings; each layer gets tables of its own."""
+    """Adds nothing to the embeddings; each layer has its own tables."""
 
     def __init__(self, head_width: int, max_distance: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class SinusoidalConfig(PositionsConfig):
-    """Sines and cosines of the paper; no limit on the length."""
+    """The sines and cosines of the paper; any length."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
@@ -21,7 +21,7 @@ class SinusoidalConfig(PositionsConfig):
 
 
 class Sinusoidal(Positions):
-    """x + PE(pos). The waves that were needed so far are kept in a table.
+    """x + PE(pos). The rows used so far are cached in a table.
 
     Examples:
         >>> import torch
@@ -37,7 +37,7 @@ class Sinusoidal(Positions):
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         if pos.numel() == 1:
-            # One new token: looking up a row takes less time than an operation on it.
+            # One new token: indexing a row is faster than an embedding lookup.
             at = int(pos)
             return x + self._waves(at + 1, x)[at]
         longest = int(pos.amax()) + 1 if pos.numel() else 0

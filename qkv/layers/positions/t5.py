@@ -1,4 +1,4 @@
-"""Relative positions of T5 (Raffel et al. 2020): a learned number for each head and bucket of distances."""
+"""Relative positions of T5 (Raffel et al. 2020): a learned bias per head and bucket of distances."""
 
 from typing import Literal
 
@@ -13,13 +13,13 @@ from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 @positions.register
 class T5Config(PositionsConfig):
-    """A learned bias for each bucket of distances, one table for all layers of a stack; any length."""
+    """A learned bias per bucket of distances, one table for all layers of a stack; any length."""
 
     sees = "distances"
     on_logits = True
     kind: Literal["t5"] = "t5"
     buckets: int = Field(default=32, ge=4, le=1 << 20, multiple_of=4)
-    """How many biases a head has; the encoder's are half for keys before and half for keys behind."""
+    """Biases per head; in the encoder, half are for keys before the query and half for keys after it."""
     longest: int = Field(default=128, ge=2, le=1 << 20)
     """All distances from here on share the last bucket."""
 
@@ -34,7 +34,7 @@ class T5Config(PositionsConfig):
 
 
 class T5(Positions):
-    """softmax(Q Kᵀ / √d_k + b) with b_h(i, j) = table[bucket(j - i), h]; the table starts as N(0, 1 / d_model)."""
+    """softmax(Q Kᵀ / √d_k + b) with b_h(i, j) = table[bucket(j - i), h]; initialised from N(0, 1 / d_model)."""
 
     bucket_of: Tensor
 

@@ -1,4 +1,4 @@
-"""Residual connection and layer norm around a sublayer, as one object: one file a form."""
+"""Residual connection and layer norm around a sublayer, as one object: one file per kind."""
 
 from typing import Annotated
 

@@ -12,12 +12,12 @@ from qkv.layers.dropout import Dropout
 
 Sublayer = Callable[[Tensor], Tensor]
 Connection = Callable[[Tensor, Sublayer], Tensor]
-"""A `Residual`, or what it gives `for_inference`."""
+"""A `Residual`, or its `for_inference`."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a model a connection stands; a form may depend on how deep both stacks are."""
+    """The place of a connection in a model; a kind may depend on the depth of both stacks."""
 
     encoder_layers: int
     decoder_layers: int
@@ -25,7 +25,7 @@ class Place:
 
 
 class ResidualConfig(Config):
-    """Where the layer norm stands."""
+    """Where the layer norm is applied."""
 
     adds: ClassVar[bool] = True
     """Whether a sublayer only adds to the stream, which then passes no norm."""
@@ -35,18 +35,18 @@ class ResidualConfig(Config):
         raise NotImplementedError
 
     def build_final(self, d_model: int) -> nn.Module:
-        """What follows the last layer of a stack, and any other state that leaves it."""
+        """The norm after the last layer of a stack, and on any other state that leaves it."""
         raise NotImplementedError
 
     def prepare(self, layer: nn.Module, place: Place) -> None:
-        """Change the fresh weights of a layer where the form asks for it."""
+        """Change the initial weights of a layer, if the kind does."""
 
 
 residuals = Kinds[ResidualConfig]("residual")
 
 
 class Residual(nn.Module):
-    """Holds the dropout; each form says how it meets the norm, if it has one."""
+    """Holds the dropout; subclasses combine it with the norm, if they have one."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ class Residual(nn.Module):
         raise NotImplementedError
 
     def for_inference(self) -> Callable[[Tensor, Sublayer], Tensor]:
-        """`forward` without dropout, its weights bound as plain tensors.
+        """`forward` without dropout, with weights as plain tensors.
 
-        For one token, looking attributes up in a module takes longer than the arithmetic.
+        For one token, looking up attributes of a module takes longer than the arithmetic.
         """
         return self
 

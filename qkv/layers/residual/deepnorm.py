@@ -1,4 +1,4 @@
-"""DeepNorm (Wang 2022): post-norm for very deep stacks, by a heavier residual and smaller weights at the start."""
+"""DeepNorm (Wang 2022): post-norm for very deep stacks, with an up-weighted residual and smaller initial weights."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -18,7 +18,7 @@ from qkv.layers.residual.base import (
 
 
 class DeepNormConstants(NamedTuple):
-    """alpha weighs the residual; beta is the gain of the matrices that carry values."""
+    """alpha scales the residual; beta is the gain of the value, output and feed-forward matrices."""
 
     alpha: float
     beta: float
@@ -41,7 +41,7 @@ def deepnorm_constants(place: Place) -> DeepNormConstants:
 
 @residuals.register
 class DeepNormConfig(ResidualConfig):
-    """LN(alpha x + f(x)), with smaller weights at the start the deeper the model; alpha and beta are the paper's."""
+    """LN(alpha x + f(x)), with smaller initial weights in deeper models; alpha and beta are the paper's."""
 
     adds = False
     kind: Literal["deepnorm"] = "deepnorm"
@@ -54,7 +54,7 @@ class DeepNormConfig(ResidualConfig):
 
     @torch.no_grad()
     def prepare(self, layer: nn.Module, place: Place) -> None:
-        """Gain beta for all that carries values; what makes the attention weights keeps gain 1, and so do gates."""
+        """Gain beta for value, output and feed-forward matrices; queries, keys and gates keep gain 1."""
         beta = deepnorm_constants(place).beta
         for name, module in layer.named_modules():
             if isinstance(module, nn.Linear) and name.endswith(("value", "value_global", "output", "inner", "outer")):

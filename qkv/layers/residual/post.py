@@ -18,7 +18,7 @@ from qkv.layers.residual.base import (
 
 @residuals.register
 class PostNormConfig(ResidualConfig):
-    """LN(x + f(x)), the paper."""
+    """LN(x + f(x)), as in the paper."""
 
     adds = False
     kind: Literal["post"] = "post"

@@ -1,4 +1,4 @@
-"""ReZero (Bachlechner 2020): no norm; every sublayer starts switched off."""
+"""ReZero (Bachlechner 2020): no norm, and a learned gate on each sublayer that starts at 0."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -11,7 +11,7 @@ from qkv.layers.residual.base import Place, Residual, ResidualConfig, Sublayer, 
 
 @residuals.register
 class ReZeroConfig(ResidualConfig):
-    """x + a f(x), without a norm; the learned number a starts at 0, so that a fresh stack is the identity."""
+    """x + a f(x), without a norm; the learned scalar a starts at 0, so that a new stack is the identity."""
 
     kind: Literal["rezero"] = "rezero"
 

@@ -17,7 +17,7 @@ from qkv.layers.residual.base import (
 
 @residuals.register
 class SandwichNormConfig(ResidualConfig):
-    """x + LN(f(LN(x))), with one more norm after the stack; no sublayer can add a huge vector."""
+    """x + LN(f(LN(x))), with one more norm after the stack; bounds what a sublayer adds."""
 
     kind: Literal["sandwich"] = "sandwich"
 
