@@ -55,7 +55,7 @@ def huggingface_obstacles(config: SavedConfig) -> list[str]:
 def export_huggingface(saved: SavedModel, folder: Path) -> None:
     """Write the model for Hugging Face transformers into a folder with a manifest. The model itself is not changed."""
     reasons = huggingface_obstacles(saved.config)
-    if (epsilon := norm_epsilon(saved.model)) != EPSILON:
+    if not reasons and (epsilon := norm_epsilon(saved.model)) != EPSILON:
         reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")
     if reasons:
         raise UsageError(f"the model cannot be exported to Hugging Face: {'; '.join(reasons)}")

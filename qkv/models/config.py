@@ -6,7 +6,7 @@ from qkv.models.decoders import AnyDecoder
 from qkv.models.decoders.autoregressive import AutoregressiveConfig
 from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.heads import AnyHead
-from qkv.models.heads.linear import LinearConfig
+from qkv.models.heads.linear import LinearHeadConfig
 from qkv.text import TokenizerPair
 
 
@@ -16,7 +16,7 @@ class ModelConfig(Config):
     kind: str
     d_model: int
     """Width of the vectors."""
-    head: AnyHead = LinearConfig()
+    head: AnyHead = LinearHeadConfig()
     """How the decoder's states become probabilities of tokens."""
     decoder: AnyDecoder = AutoregressiveConfig()
     """How the output comes about: token by token, or all of it at once."""

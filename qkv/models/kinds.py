@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from qkv.models.config import ModelConfig, models
+from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
 
 AnyModel = Annotated[ModelConfig, models]
 
-__all__ = ["AnyModel", "models", "transformer"]
+__all__ = ["AnyModel", "models", "recurrent", "transformer"]

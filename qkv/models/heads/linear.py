@@ -13,7 +13,7 @@ from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, hea
 
 
 @heads.register
-class LinearConfig(HeadConfig):
+class LinearHeadConfig(HeadConfig):
     """softmax(W h), the paper."""
 
     kind: Literal["linear"] = "linear"

@@ -13,7 +13,7 @@ from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
 from qkv.models.base import MaxLengths
 from qkv.models.config import ModelConfig, models
-from qkv.models.heads.linear import LinearConfig
+from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.transformer.global_tokens import find_global_tokens
 from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.stacks import AnyStack
@@ -151,7 +151,7 @@ class TransformerConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _head_fits(self) -> "TransformerConfig":
-        if isinstance(self.head, LinearConfig):
+        if isinstance(self.head, LinearHeadConfig):
             return self
         if not self.decoder.autoregressive:
             raise ValueError(f"head {self.head.kind} is for the autoregressive decoder, not for {self.decoder.kind}")

@@ -1,0 +1,78 @@
+"""The sizes of a recurrent model."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from qkv.layers.attention.recording import name_attentions
+from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.recurrent import BidirectionalLSTM, LSTMStack
+from qkv.models.config import ModelConfig, models
+from qkv.models.recurrent.model import RecurrentModel
+from qkv.text import TokenizerPair
+
+
+@models.register
+class RecurrentConfig(ModelConfig):
+    """An LSTM encoder-decoder with additive attention (Bahdanau et al. 2015), to compare the Transformer with."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: int = Field(default=512, ge=2, le=1 << 20)
+    """Width of embeddings and states; even, since each direction of the encoder has half of it."""
+    encoder_layers: int = Field(default=1, ge=1, le=1000)
+    """Bidirectional LSTM layers of the encoder."""
+    decoder_layers: int = Field(default=1, ge=1, le=1000)
+    """LSTM layers of the decoder."""
+    dropout: float = Field(default=0.2, ge=0, lt=1)
+    """On the embeddings, between the layers and before the output head."""
+    share_embeddings: Literal["all", "target", "none"] | None = None
+    """One matrix for source, target and output (all), for target and output (target), or three (none).
+
+    Default: all with a shared tokenizer, else target."""
+
+    @property
+    def own_layers(self) -> int:
+        return self.encoder_layers + self.decoder_layers
+
+    def build(self, tokenizers: TokenizerPair) -> RecurrentModel:
+        sharing = self.share_embeddings or ("all" if tokenizers.shared else "target")
+        model = build_recurrent(self, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad, sharing)
+        name_attentions(model)
+        return model
+
+    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
+        if self.share_embeddings == "all" and not shared_tokenizer:
+            return "model.share_embeddings all needs one tokenizer for both sides: give text.shared"
+        return None
+
+    def state_size(self, src_length: int, tgt_length: int) -> int:
+        # The states of the cells, and memory and keys of the source.
+        return 2 * self.d_model * (self.decoder_layers + src_length)
+
+    def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:
+        if self.d_model <= d_model and self.own_layers <= 2 * layers:
+            return None
+        return f"model.d_model={d_model} model.encoder_layers=1 model.decoder_layers=1"
+
+    @model_validator(mode="after")
+    def _fits(self) -> "RecurrentConfig":
+        if self.d_model % 2:
+            raise ValueError(f"d_model ({self.d_model}) must be even: each direction of the encoder has half of it")
+        if not self.decoder.autoregressive:
+            raise ValueError(f"decoder {self.decoder.kind} is for model.kind transformer; leave it out")
+        if self.draft is not None:
+            raise ValueError(f"draft {self.draft.kind} is for model.kind transformer; leave it out")
+        return self
+
+
+def build_recurrent(config: RecurrentConfig, src_vocab: int, tgt_vocab: int, pad: int, sharing: str) -> RecurrentModel:
+    """A model with fresh weights; seed torch before for repeatable ones."""
+    d_model = config.d_model
+    src_tokens = TokenEmbedding(src_vocab, d_model, pad)
+    tgt_tokens = src_tokens if sharing == "all" else TokenEmbedding(tgt_vocab, d_model, pad)
+    out_tokens = TokenEmbedding(tgt_vocab, d_model, pad) if sharing == "none" else tgt_tokens
+    encoder = BidirectionalLSTM(d_model, config.encoder_layers, config.dropout)
+    decoder = LSTMStack(2 * d_model, d_model, config.decoder_layers, config.dropout)
+    return RecurrentModel(
+        src_tokens, tgt_tokens, encoder, decoder, config.head.build(out_tokens.weight), config.dropout
+    )

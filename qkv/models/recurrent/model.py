@@ -1,0 +1,120 @@
+"""An LSTM encoder-decoder with additive attention (Bahdanau et al. 2015).
+
+    h_1 ... h_n = bidirectional LSTM(E x_1 ... E x_n)
+    c_t = attention(s_t-1, h)      s_t = LSTM([E y_t-1; c_t], s_t-1)      o_t = tanh(W [s_t; c_t; E y_t-1] + b)
+
+The output head reads o_t; s_0 = tanh(W_0 mean(h) + b_0) in each layer.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from qkv.core.shapes import SrcIds, SrcKeep, TgtIds
+from qkv.data.batch import Batch
+from qkv.layers.dropout import Dropout
+from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.recurrent import AdditiveAttention, BidirectionalLSTM, LSTMStack
+from qkv.models.base import Inference, Model, Output
+from qkv.models.heads.base import Head, HeadContext
+
+
+class RecurrentSource(NamedTuple):
+    """What each step attends to, computed once for a source."""
+
+    src: Tensor
+    """[B, S] ids"""
+    keep: Tensor
+    """[B, S], True = a real token."""
+    memory: Tensor
+    """[B, S, D], the encoder's states."""
+    keys: Tensor
+    """[B, S, D], the memory as the score of attention reads it."""
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """What the decoder knows of each row's output: the states of its cells. Row = sentence x beams + beam."""
+
+    h: Tensor
+    """[L, R, D]"""
+    c: Tensor
+    """[L, R, D]"""
+    source: RecurrentSource
+
+    def reorder(self, rows: Tensor, sentences: Tensor) -> "RecurrentState":
+        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i]."""
+        source = RecurrentSource(*(part.index_select(0, sentences) for part in self.source))
+        return RecurrentState(self.h.index_select(1, rows), self.c.index_select(1, rows), source)
+
+
+class RecurrentModel(Model):
+    """Reads the source with a bidirectional LSTM and writes the target with an LSTM that attends to it."""
+
+    kind = "recurrent"
+
+    def __init__(
+        self,
+        src_tokens: TokenEmbedding,
+        tgt_tokens: TokenEmbedding,
+        encoder: BidirectionalLSTM,
+        decoder: LSTMStack,
+        head: Head,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        d_model, layers = tgt_tokens.weight.shape[1], len(decoder.cells)
+        self.src_tokens = src_tokens
+        self.tgt_tokens = tgt_tokens
+        self.encoder = encoder
+        self.attention = AdditiveAttention(d_model)
+        self.first = nn.Linear(d_model, layers * d_model)
+        self.decoder = decoder
+        self.readout = nn.Linear(3 * d_model, d_model)
+        self.dropout = Dropout(dropout)
+        self.head = head
+
+    def forward(self, batch: Batch) -> Output:
+        return self.extend(batch.tgt_in, self.start(batch.src, batch.src_keep))[0]
+
+    def start(self, src: SrcIds, src_keep: SrcKeep, beams: int = 1) -> RecurrentState:
+        """Read the sources; every sentence gets `beams` equal rows, with nothing decoded yet."""
+        memory = self.encoder(self.dropout(self.src_tokens(src)), src_keep)
+        mean = memory.sum(dim=1) / src_keep.sum(dim=1, keepdim=True)
+        first = torch.tanh(self.first(mean)).unflatten(-1, (len(self.decoder.cells), -1)).transpose(0, 1)
+        h = first.repeat_interleave(beams, 1)
+        return RecurrentState(
+            h, torch.zeros_like(h), RecurrentSource(src, src_keep, memory, self.attention.key(memory))
+        )
+
+    def extend(self, tokens: TgtIds, state: RecurrentState) -> tuple[Output, RecurrentState]:
+        """Append the next tokens of each row [R, W], one after the other."""
+        states, weights = [], []
+        for embedded in self.dropout(self.tgt_tokens(tokens)).unbind(1):
+            output, attended, state = self._step(embedded, state)
+            states.append(output)
+            weights.append(attended)
+        return Output(torch.stack(states, dim=1), self._context(state, torch.stack(weights, dim=1))), state
+
+    def _step(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
+        """One token of each row [R, D] to what the head reads [R, D], the weights of attention [R, S] and the state."""
+        source = state.source
+        context, weights = self.attention(state.h[-1], source.keys, source.memory, source.keep)
+        h, c = self.decoder(torch.cat([embedded, context], dim=-1), state.h, state.c)
+        output = torch.tanh(self.readout(torch.cat([h[-1], context, embedded], dim=-1)))
+        return self.dropout(output), weights, replace(state, h=h, c=c)
+
+    def _context(self, state: RecurrentState, weights: Tensor) -> HeadContext:
+        if not self.head.needs_source:
+            return HeadContext(attention=weights)
+        src = state.source.src.repeat_interleave(len(weights) // len(state.source.src), 0)
+        return HeadContext(src[:, None].expand_as(weights), weights)
+
+    def inference(self) -> Inference:
+        return Inference(
+            steps=lambda attention: self,
+            reason="a model of the kind recurrent takes one token after another: it can neither verify drafts nor fill "
+            "a canvas; use greedy, beam, sample or mbr without drafts",
+        )

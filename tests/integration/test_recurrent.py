@@ -1,0 +1,67 @@
+"""`model: {kind: recurrent}` from the command line: train, resume, translate, score, export."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.models.recurrent.model import RecurrentModel
+from qkv.models.saved.folder import load_model, save_model
+from qkv.training.trainer import Trainer
+from tests.support.forks import Forks
+from tests.support.tiny import as_recipe, assert_same, plain, write_recipe
+
+MODEL = {"kind": "recurrent", "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.1}
+
+
+def recipe(data: Path, run: Path, updates: int) -> dict[str, Any]:
+    return plain(data, run, updates) | {"model": MODEL}
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, in_memory: Path, forks: Forks) -> Path:
+    ended = forks.qkv("train", write_recipe(in_memory / "recurrent.yaml", recipe(data, in_memory / "recurrent", 8)))
+    assert ended.code == 0, ended.stderr
+    return in_memory / "recurrent"
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(run: Path, data: Path, scratch: Path) -> None:
+    Trainer(as_recipe(recipe(data, scratch / "run", 4))).train()
+    assert Trainer.resume(scratch / "run", ["training.stop_after=8u"]).train().updates == 8
+    assert_same(scratch / "run", run)
+
+
+def test_it_is_saved_and_loaded(run: Path, scratch: Path) -> None:
+    saved = load_model(run)
+    assert isinstance(saved.model, RecurrentModel)
+    save_model(scratch / "copy", saved)
+    for one, two in zip(saved.model.parameters(), load_model(scratch / "copy").model.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_it_translates_and_scores(run: Path, scratch: Path, forks: Forks) -> None:
+    (scratch / "lines").write_text("abc\nca\n")
+    for search in (["search.kind=greedy"], ["search.size=3"], ["search.kind=sample"]):
+        ended = forks.qkv("translate", run, *search, "--input", scratch / "lines")
+        assert ended.code == 0, ended.stderr
+        assert len(ended.stdout.splitlines()) == 2
+    (scratch / "src").write_text("abc\n")
+    (scratch / "tgt").write_text("cba\n")
+    ended = forks.qkv("score", run, "--src", scratch / "src", "--tgt", scratch / "tgt")
+    assert ended.code == 0, ended.stderr
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "onnx"])
+def test_it_is_not_exported(run: Path, scratch: Path, forks: Forks, target: str) -> None:
+    ended = forks.qkv("export", run, "--to", target, "--out", scratch / "out")
+    assert ended.code == 2
+    assert "has no form of model.kind recurrent" in ended.stderr
+    assert not (scratch / "out").exists()
+
+
+def test_drafts_are_refused(run: Path, scratch: Path, forks: Forks) -> None:
+    (scratch / "lines").write_text("abc\n")
+    ended = forks.qkv("translate", run, "--draft", "jacobi", "--input", scratch / "lines")
+    assert ended.code == 2
+    assert "kind recurrent takes one token after another" in ended.stderr
