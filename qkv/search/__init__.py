@@ -1,4 +1,4 @@
-"""How sequences come out of a model. Importing the package registers every kind of search."""
+"""Search algorithms. Importing the package registers every kind."""
 
 from qkv.search import beam, greedy, mbr, sampling
 from qkv.search.refinement import search as refine

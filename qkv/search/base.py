@@ -1,4 +1,4 @@
-"""What every search has in common: its settings, the sentences it is given, and the registry of kinds."""
+"""The base classes of all searches, the task they are given, and the registry of kinds."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from qkv.text.special import SpecialIds
 
 @dataclass(frozen=True)
 class LengthLimits:
-    """How long the output of one sentence may be, in tokens without END.
+    """Limits on the length of one output, in tokens without END.
 
     A search takes `max_length` steps at most and END is one of them, so an output with `max_length` tokens was cut.
     """
@@ -30,20 +30,20 @@ class LengthLimits:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the output of one sentence must and must not hold, as token ids."""
+    """Constraints on the output of one sentence, as token ids."""
 
     prefix: Sequence[int] = ()
-    """The output begins so, whatever the other rules say."""
+    """The output begins with these tokens, whatever the other rules say."""
     forbidden: Sequence[Sequence[int]] = ()
-    """Sequences that do not occur."""
+    """Sequences that must not occur."""
     required: Sequence[Sequence[int]] = ()
-    """Sequences that all occur."""
+    """Sequences that must all occur."""
     length: tuple[int, int] | None = None
-    """The fewest and the most tokens; at the most, END follows."""
+    """The minimum and maximum number of tokens; END follows at the maximum."""
 
     @property
     def needed(self) -> int:
-        """So many tokens surely suffice for all that must occur."""
+        """An upper bound on the tokens needed for everything that must occur."""
         return max(len(self.prefix) + sum(map(len, self.required)), self.length[1] if self.length else 0)
 
 
@@ -61,13 +61,13 @@ class SearchTask:
     """[B, S], True on real tokens."""
     special: SpecialIds
     limits: Sequence[LengthLimits]
-    """One for each sentence."""
+    """One per sentence."""
     nbest: int = 1
-    """How many hypotheses of each sentence are wanted."""
+    """The number of hypotheses to return per sentence."""
     constraints: Sequence[Constraints] = ()
-    """One for each sentence, or none at all."""
+    """One per sentence, or empty."""
     after_step: Callable[[], None] = _go_on
-    """Called after each step; it stops the search by raising."""
+    """Called after each step; it may stop the search by raising."""
     detokenize: Callable[[list[int]], str] | None = None
     """Tokens to text, for a search that compares texts; without it the ids themselves are the words."""
 
@@ -85,26 +85,26 @@ class SearchTask:
 
 
 class SearchConfig(Config):
-    """How an output is found, and how long it may be.
+    """How outputs are searched for, and how long they may be.
 
-    Of two limits that exclude each other the longest length holds. Only a prefix and required words are stronger:
-    where they do not fit, the longest length is raised until they and END do, as far as the model can go.
+    If limits contradict each other, the maximum length wins. Only a prefix and required words override it: where they
+    do not fit, the maximum is raised until they and END do, up to the model's own limit.
     """
 
     max_length: int | None = Field(default=None, ge=0)
-    """The most tokens of an output, in place of the limit that the model learnt from its training data. Together with
-    `max_factor` or `max_extra`, the smaller limit holds."""
+    """Maximum number of tokens of an output, instead of the limit learnt from the training data. Together with
+    `max_factor` or `max_extra`, the smaller limit applies."""
     max_factor: float | None = Field(default=None, ge=0)
-    """An output has at most `max_factor` x source tokens (END counted) + `max_extra` tokens. null: as the model learnt
-    from its training data, or 2 for a model that was saved without a limit."""
+    """An output has at most `max_factor` x source tokens (END counted) + `max_extra` tokens. null: the limit learnt
+    from the training data, or 2 for a model that was saved without a limit."""
     max_extra: int | None = Field(default=None, ge=0)
     """See `max_factor`; 10 for a model that was saved without a limit."""
     min_length: int = Field(default=0, ge=0)
-    """The fewest tokens of an output: END is not said before."""
+    """Minimum number of tokens of an output: END is not allowed before."""
     min_factor: float = Field(default=0.0, ge=0)
     """An output has at least `min_factor` x source tokens (END counted)."""
     no_repeat_ngram: int = Field(default=0, ge=0)
-    """No sequence of so many tokens occurs twice in an output; 0: no such rule."""
+    """No n-gram of this size occurs twice in an output; 0: off."""
 
     @model_validator(mode="after")
     def _some_length_is_allowed(self) -> "SearchConfig":
@@ -113,7 +113,7 @@ class SearchConfig(Config):
         return self
 
     def within(self, learnt: LengthLimit | None) -> Self:
-        """The same search, with the limit that a model learnt filled in wherever this one sets none."""
+        """The same search, with the model's learnt limit wherever this one sets none."""
         if self._only_max_length:
             return self
         learnt = learnt or BEFORE
@@ -128,7 +128,7 @@ class SearchConfig(Config):
 
     def limits(self, src_length: int, model_limit: int | None = None, needed: int = 0) -> LengthLimits:
         """For a source of `src_length` tokens, END included; `model_limit` is the most that the model can output, and
-        `needed` tokens must find room.
+        `needed` tokens must fit.
         """
         most = sys.maxsize if self.max_length is None else self.max_length
         if not self._only_max_length:
@@ -142,26 +142,26 @@ class SearchConfig(Config):
 
     @property
     def exact_length(self) -> int | None:
-        """The number of tokens that every output has, if one was given."""
+        """The exact number of tokens of every output, if given."""
         return None
 
     @property
     def rows(self) -> int:
-        """How many hypotheses of a sentence are carried on at once, which is what it takes of a batch."""
+        """Rows of a batch that a sentence takes: hypotheses that are continued at once."""
         return 1
 
     @property
     def hypotheses(self) -> int:
-        """How many hypotheses of a sentence there are at most at once."""
+        """The maximum number of hypotheses of a sentence at once."""
         return self.rows
 
     @property
     def needs_attention(self) -> bool:
-        """Whether it ranks by attention weights, so that the step function must give them."""
+        """Whether it ranks by attention weights, so that the steps must return them."""
         return False
 
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        """For each sentence at least one and at most `task.nbest` hypotheses, best first."""
+        """Per sentence at least one and at most `task.nbest` hypotheses, best first."""
         raise NotImplementedError
 
 
@@ -170,18 +170,18 @@ AnySearch = Annotated[SearchConfig, searches]
 
 
 class SteppedSearch(SearchConfig):
-    """A search that writes one token after another, and may be asked for a length.
+    """A search that generates token by token, and may be given a length.
 
-    Of all outputs within a window of lengths the search then finds the best. A token is never cut off: END may not be
-    said before the window, and must be at its end. The scores stay those of the model.
+    It then finds the best output within a window of lengths. Nothing is cut off: END is not allowed before the window,
+    and is forced at its end. The scores stay those of the model.
     """
 
     length_factor: float = Field(default=1.0, gt=0, le=100)
-    """Outputs are so many times as long as the search would make them: it is asked for that length first."""
+    """Length of outputs relative to the search's own, which is determined first."""
     length: int | None = Field(default=None, ge=1)
-    """Every output has exactly so many tokens."""
+    """Exact number of tokens of every output."""
     length_slack: int = Field(default=1, ge=0)
-    """With `length_factor`: an output may have so many tokens more or less."""
+    """With `length_factor`: tolerance in tokens."""
 
     @model_validator(mode="after")
     def _one_wish(self) -> Self:
@@ -198,12 +198,12 @@ class SteppedSearch(SearchConfig):
         return self.length is not None or self.length_factor != 1.0
 
     def without_length(self) -> Self:
-        """The same search, left to itself."""
+        """The same search without a given length."""
         return self.model_copy(update={"length": None, "length_factor": 1.0})
 
-    def window(self, usual: int) -> tuple[int, int]:
-        """The fewest and the most tokens of an output that would have `usual` tokens."""
+    def window(self, natural: int) -> tuple[int, int]:
+        """The minimum and maximum length of an output that would have `natural` tokens."""
         if self.length is not None:
             return self.length, self.length
-        wanted = max(1, round(self.length_factor * usual))
+        wanted = max(1, round(self.length_factor * natural))
         return max(1, wanted - self.length_slack), wanted + self.length_slack

@@ -1,4 +1,4 @@
-"""Sentences of like length together, in batches that fit the memory."""
+"""Batches of sentences of similar length, within a token budget."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,7 +10,7 @@ T = TypeVar("T")
 def by_length(lengths: Sequence[int], rows: int, batch_tokens: int) -> list[list[int]]:
     """The numbers of the sentences, the longest first, cut so that sentences x rows x longest <= `batch_tokens`.
 
-    `rows` is how many hypotheses a sentence has at once. A sentence that is too long by itself stands alone.
+    `rows` is the number of hypotheses per sentence. A sentence that exceeds the budget is a batch of its own.
     """
     batches: list[list[int]] = []
     longest = 0
@@ -23,7 +23,7 @@ def by_length(lengths: Sequence[int], rows: int, batch_tokens: int) -> list[list
 
 
 def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """`size` items at a time, the last time what is left; reads no further than it must."""
+    """Chunks of `size` items, the last one shorter; reads no further than needed."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""Beam search, alone or in groups that avoid each other."""
+"""Beam search, plain or diverse (in groups)."""
 
 from bisect import insort_right
 from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ class Kept(NamedTuple):
     total: float
     """log p of the whole hypothesis so far."""
     beam: int | None
-    """The beam on which it lives on; None: it is finished."""
+    """The beam on which it continues; None: it is finished."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A hypothesis that ended, or was cut."""
+    """A hypothesis that ended or was cut."""
 
     score: float
     partial: Partial
@@ -48,12 +48,12 @@ class Finished:
 
 @dataclass(frozen=True)
 class Judge:
-    """What a finished hypothesis is worth, and when a group is done."""
+    """The score of a finished hypothesis, and the stopping rule of a group."""
 
     length_penalty: Callable[[int], float]
     coverage: float
     width: int
-    """How many hypotheses a group carries on."""
+    """Beams per group."""
     stopping: StoppingRule
 
     def score(self, partial: Partial, src_length: int) -> float:
@@ -64,7 +64,7 @@ class Judge:
         return score
 
     def done(self, group: "BeamGroup") -> bool:
-        """Whether a group that still lives may stop."""
+        """Whether a group with live beams may stop."""
         scores = [finished.score for finished in group.finished]
         best = max(partial.total for partial in group.live)
         return self.stopping(Standing(scores, best, group.live[0].length, group.max_length))
@@ -90,16 +90,16 @@ class BeamGroup:
     src_length: int
     max_length: int
     first: int = 0
-    """Its first beam among those of all groups."""
+    """Index of its first beam among those of all groups."""
     live: list[Partial] = field(default_factory=lambda: [Partial()])
-    """Best first, one for each beam; empty: the group is done."""
+    """Best first, one per beam; empty: the group is done."""
     parents: list[int] = field(default_factory=lambda: [0])
     """The beam that each live one continued."""
     finished: list[Finished] = field(default_factory=list)
-    """The best ones that ended, as many as there are beams at most, best first; of equals that which ended first."""
+    """The best finished ones, best first, at most as many as beams; ties go to the one that ended first."""
 
     def totals(self) -> list[float]:
-        """log p of each beam, -inf where there is none."""
+        """log p of each beam, -inf for an empty one."""
         return [partial.total for partial in self.live] + [-np.inf] * (self.judge.width - len(self.live))
 
     def advance(self, candidates: Sequence[Candidate], attention: Tensor | None) -> list[Kept]:
@@ -129,7 +129,7 @@ class BeamGroup:
         return kept
 
     def cut(self) -> None:
-        """Nothing may follow: what lives is finished as it is, unless there is something better."""
+        """No token is allowed: finish the live hypotheses as they are, unless there are better ones."""
         if not self.finished:
             for partial in self.live:
                 self._finish(partial, False)
@@ -147,24 +147,24 @@ Observer = Callable[[int, list[Kept]], None]
 
 @searches.register
 class BeamConfig(SteppedSearch):
-    """The `size` best beginnings are carried on together. Score: log p(Y | X) / length penalty + coverage penalty.
+    """Beam search with `size` beams. Score: log p(Y | X) / length penalty + coverage penalty.
 
-    At each step the 2 x size best candidates of a sentence are looked at: END among the first `size` of them is a
-    finished hypothesis, and the best `size` others go on. Of equal candidates the one of the lower beam comes first,
-    then the lower token. What is still going on at the longest length counts as finished, too, but not as ended.
+    Each step considers the 2 x size best candidates of a sentence: END among the first `size` of them is a finished
+    hypothesis, and the best `size` others continue. Ties go to the lower beam, then to the lower token. Hypotheses that
+    reach the maximum length are finished too, but not ended.
     """
 
     kind: Literal["beam"] = "beam"
     size: int = Field(default=5, ge=1)
-    """How many hypotheses are carried on."""
+    """Number of beams."""
     length_penalty: AnyLengthPenalty = Power()
     """What the log-probability of a finished hypothesis is divided by."""
     coverage_penalty: float = Field(default=0.0, ge=0)
     """beta of beta x sum over source tokens of log min(attention that it got, 1) (Wu 2016); 0: none."""
     groups: int = Field(default=1, ge=1)
-    """Groups of size / groups hypotheses, each with a penalty on what the groups before it chose (Vijayakumar 2018)."""
+    """Groups of size / groups beams, each penalised for choices of the previous groups (Vijayakumar 2018)."""
     diversity: float = Field(default=0.5, ge=0)
-    """The penalty for each time that a group before chose the same token at the same step; scores leave it out."""
+    """The penalty for each previous group that chose the same token at the same step; not part of the score."""
     stop: StoppingName = "heuristic"
     """When a sentence is done. enough: `size` hypotheses have ended. heuristic: and no live one would be better than
     the worst of the best `size` if it ended now. exact: none can ever be among the best."""
@@ -188,7 +188,7 @@ class BeamConfig(SteppedSearch):
         """When a group of hypotheses is done, of which the best `nbest` are wanted."""
         width = self.size // self.groups
         exact = Exact(min(nbest, width), self.length_penalty.at)
-        # Without penalties exact stopping comes first and costs nothing.
+        # Without penalties, exact stopping is as early and costs nothing.
         if self.unpenalised or self.stop == "exact":
             return exact
         # A beam of one ends where greedy search ends.
@@ -207,7 +207,7 @@ class BeamConfig(SteppedSearch):
 
 
 class _BeamSearch:
-    """Row = place of the sentence among those that are left x size + group x width + beam."""
+    """Row = index among the remaining sentences x size + group x width + beam."""
 
     def __init__(self, config: BeamConfig, steps: StepFunction, task: SearchTask, observer: Observer | None) -> None:
         self.config, self.steps, self.task, self.observer = config, steps, task, observer
@@ -249,7 +249,7 @@ class _BeamSearch:
         return [self._best(index) for index in range(len(self.groups))]
 
     def _begin(self) -> tuple[IncrementalState, list[int]]:
-        """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""
+        """Read the sources and the prefixes. For an observer, prefixes are read step by step."""
         if self.observer:
             start = self.steps.start(*self.task.sources(self.left), beams=self.config.size)
             return start, [self.task.special.bos] * len(self.left)
@@ -271,7 +271,7 @@ class _BeamSearch:
         return log_probs.reshape(len(self.left), self.config.size, -1)
 
     def _expand(self, log_probs: Tensor, attention: Tensor | None) -> None:
-        """One step of all groups, the first ones first."""
+        """One step of all groups, in order."""
         width = self.judge.width
         weights = None if attention is None else attention.reshape(*log_probs.shape[:2], -1)
         kept: list[list[Kept]] = [[] for _ in self.left]
@@ -298,7 +298,7 @@ class _BeamSearch:
                 self.observer(index, step)
 
     def _going_on(self, places: list[int]) -> tuple[list[int], list[int]]:
-        """For each row of the sentences that are left: the row that it continues, and its last token.
+        """For each row of the remaining sentences: the row that it continues, and its last token.
 
         Unused beams repeat the first row with END; their output is ignored.
         """
@@ -313,7 +313,7 @@ class _BeamSearch:
         return rows, said
 
     def _best(self, index: int) -> list[Hypothesis]:
-        """The best of all groups, each only once; of equal scores that which ended first."""
+        """The best of all groups, without duplicates; ties go to the one that ended first."""
         groups = self.groups[index]
         finished = sorted((each for group in groups for each in group.finished), key=lambda each: -each.score)
         found: dict[tuple[int, ...], Hypothesis] = {}

@@ -1,4 +1,4 @@
-"""How many hypotheses of a sentence a search can carry: as memory and vocabulary allow."""
+"""The number of hypotheses that memory and vocabulary allow."""
 
 from qkv.core.errors import UsageError
 from qkv.kernels.memory import available_memory
@@ -9,16 +9,16 @@ from qkv.search.beam import BeamConfig
 
 FLOAT = 4
 STATE_COPIES = 3
-"""The KV cache, and what a step holds besides while it puts it in a new order; measured."""
+"""The KV cache, and the copy that reordering it makes; measured."""
 LOGIT_COPIES = 4
 USUAL_SOURCE, USUAL_OUTPUT = 32, 128
-"""Tokens of a source where the model does not know it, and the most that are counted of an output."""
+"""Assumed source length if the model does not know its own, and the longest output that is counted."""
 
 
 def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary: int) -> None:
-    """Refuse a search with more hypotheses than one sentence of usual length can have, before anything is allocated."""
+    """Reject a search whose hypotheses do not fit in memory, before anything is allocated."""
     wanted = search.hypotheses
-    # The beginnings of two tokens that there are: with more, most of a beam stays empty.
+    # There are only so many prefixes of two tokens: most of a wider beam would stay empty.
     if isinstance(search, BeamConfig) and wanted > vocabulary**2:
         raise UsageError(
             f"search.size={wanted:,}: the vocabulary of {vocabulary:,} tokens has only {vocabulary**2:,} beginnings of "
@@ -35,7 +35,7 @@ def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary:
 
 
 def _bytes_of_one(search: SearchConfig, model: ModelConfig, src_length: int, vocabulary: int) -> int:
-    """What a hypothesis takes: keys and values of its tokens and of the source in each layer, and its logits."""
+    """Bytes of a hypothesis: keys and values of its tokens and of the source in each layer, and its logits."""
     longest = min(search.limits(src_length).max_length, USUAL_OUTPUT)
     state = model.state_size(src_length, longest)
     return FLOAT * (STATE_COPIES * state + LOGIT_COPIES * vocabulary)

@@ -1,7 +1,7 @@
-"""Rules of what may follow: a search applies them to the log-probabilities of each step.
+"""Constraints on the next token, applied to the log-probabilities of each step.
 
-A token that may not follow gets -inf, and the others keep their log-probabilities: a score stays log p(Y | X) of the
-model, whatever the rules were.
+A token that is not allowed gets -inf, and the others keep their log-probabilities: the score is still the model's
+log p(Y | X).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from qkv.text.special import SpecialIds
 
 
 class Required:
-    """Sequences that must occur, one after another or overlapping."""
+    """Sequences that must occur, in any order; they may overlap."""
 
     def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
         unique = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
@@ -26,18 +26,18 @@ class Required:
         self.total = sum(map(len, self._sequences))
 
     def missing(self, tokens: Sequence[int]) -> int:
-        """How many more tokens surely suffice: those of all unmet sequences, but for what the best one already has."""
+        """An upper bound on the tokens still needed: all unmet sequences, less what the best one already has."""
         unmet = self._unmet(tokens)
         return sum(map(len, unmet)) - max((_begun(tokens, sequence) for sequence in unmet), default=0)
 
     def next_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens that carry an unmet sequence on."""
+        """The tokens that continue an unmet sequence."""
         return sorted({sequence[_begun(tokens, sequence)] for sequence in self._unmet(tokens)})
 
     def only(self, tokens: list[int], left: int) -> list[int] | None:
-        """Which tokens may follow if `left` more are possible: None if any, else those after which the rest fits.
+        """The allowed tokens if `left` more are possible: None if any, else those after which the rest fits.
 
-        If no token is such a one, the model cannot write so much: any may follow, and the output will be cut.
+        If there are none, the limit is too short: any token is allowed, and the output will be cut.
         """
         unmet = self._unmet(tokens)
         if sum(map(len, unmet)) < left or not unmet:
@@ -52,7 +52,7 @@ class Required:
 def dealt(
     required: Required, live: Sequence[Partial], best: list[Candidate], ranked: Tensor, log_probs: Tensor
 ) -> list[Candidate]:
-    """The best candidates and those that carry on a sequence, dealt out by banks; ranked, log_probs [K, V]."""
+    """The best candidates and those that continue a sequence, allocated by banks; ranked, log_probs [K, V]."""
     written = [partial.tokens() for partial in live]
     found = {(candidate.beam, candidate.token): candidate for candidate in best}
     for beam, tokens in enumerate(written):
@@ -73,24 +73,24 @@ def ends_with(tokens: Sequence[int], sequence: Sequence[int]) -> bool:
 
 
 def contains(tokens: Sequence[int], sequence: Sequence[int]) -> bool:
-    """Whether `sequence` stands somewhere in `tokens`."""
+    """Whether `sequence` occurs in `tokens`."""
     width, wanted = len(sequence), list(sequence)
     return any(list(tokens[start : start + width]) == wanted for start in range(len(tokens) - width + 1))
 
 
 def _begun(tokens: Sequence[int], sequence: Sequence[int]) -> int:
-    """How much of an unmet `sequence` the end of `tokens` holds."""
+    """The length of the longest prefix of `sequence` that ends `tokens`."""
     return next(size for size in range(len(sequence) - 1, -1, -1) if ends_with(tokens, sequence[:size]))
 
 
 Row = tuple[int, Partial | None]
-"""The sentence of a row and what it has written; None: the row is idle."""
+"""The sentence of a row and its output so far; None: the row is idle."""
 
 
 class Rules:
-    """Shortest length, window of lengths, forced prefix, forbidden and required sequences, no repeated n-grams.
+    """Minimum length, window of lengths, forced prefix, forbidden and required sequences, no repeated n-grams.
 
-    The prefix comes first; a required sequence that must begin now comes before all that forbids.
+    The prefix has priority; then a required sequence that must begin now; then all that forbids.
     """
 
     def __init__(self, task: SearchTask, no_repeat_ngram: int) -> None:
@@ -108,7 +108,7 @@ class Rules:
         return self._sentences[sentence].required
 
     def apply(self, log_probs: Tensor, rows: Sequence[Row]) -> Tensor:
-        """[R, V] -> [R, V] with -inf on every token that may not follow."""
+        """[R, V] -> [R, V] with -inf on every token that is not allowed."""
         if self._only_length:
             return self._without_end(log_probs, rows)
         forced_rows, forced, banned_rows, banned = [], [], [], []
@@ -132,7 +132,7 @@ class Rules:
         return masked
 
     def _without_end(self, log_probs: Tensor, rows: Sequence[Row]) -> Tensor:
-        """The shortest length alone, the commonest rule: END may not follow in the rows that are shorter."""
+        """Only a minimum length, the most common constraint: END is not allowed in shorter rows."""
         short = [
             row
             for row, (sentence, partial) in enumerate(rows)
@@ -153,7 +153,7 @@ class _SentenceRules:
 
     def __init__(self, limits: LengthLimits, constraints: Constraints, special: SpecialIds) -> None:
         _check(constraints, special)
-        # END takes a step, too: a window ends at the latest one step before the longest length.
+        # END takes a step too: a window ends at least one step before the maximum length.
         self._end_at = min(constraints.length[1], limits.max_length - 1) if constraints.length else None
         self._most = limits.max_length if self._end_at is None else self._end_at
         self._fewest = max(limits.min_length, constraints.length[0] if constraints.length else 0)
@@ -165,7 +165,7 @@ class _SentenceRules:
         self.active = bool(limits.min_length) or self.reads_tokens
 
     def only(self, tokens: list[int]) -> list[int] | None:
-        """The tokens of which one must follow; None: any may."""
+        """The tokens that are allowed; None: any."""
         if len(tokens) < len(self._prefix):
             return [self._prefix[len(tokens)]]
         if len(tokens) == self._end_at:
@@ -175,7 +175,7 @@ class _SentenceRules:
         return self.required.only(tokens, self._most - len(tokens))
 
     def not_now(self, tokens: list[int]) -> Iterator[int]:
-        """Tokens that may not follow."""
+        """Tokens that are not allowed."""
         if len(tokens) < self._fewest or (self.required and self.required.missing(tokens)):
             yield self._end
         for sequence in self._forbidden:
@@ -184,7 +184,7 @@ class _SentenceRules:
 
 
 def repeating(tokens: Sequence[int], n: int) -> Iterator[int]:
-    """Tokens that would end an n-gram which `tokens` already has; none for n = 0."""
+    """Tokens that would repeat an n-gram of `tokens`; none for n = 0."""
     if n:
         last = list(tokens[len(tokens) - n + 1 :]) if n > 1 else []
         for start in range(len(tokens) - n + 1):

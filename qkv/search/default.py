@@ -1,4 +1,4 @@
-"""Which search a model is decoded by if nobody says: `qkv tune` or its decoder decides."""
+"""The default search of a model: chosen by `qkv tune`, or by its decoder kind."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def default_search(model: Path | str | SavedConfig) -> SearchConfig:
 
 
 def default_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
-    """The same as keys and values; what is not among them has its default."""
+    """The same as keys and values; the others have their defaults."""
     config = model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
     decoder = config.model.decoder
     if config.search is None:
@@ -42,7 +42,7 @@ def default_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
 
 
 def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
-    """Why a model with this decoder cannot be decoded so by itself; None: it can."""
+    """Why a model with this decoder cannot be decoded by this search alone; None: it can."""
     kind = type(search).model_fields["kind"].default
     if decoder.autoregressive == isinstance(search, RefineConfig):
         wanted = "greedy, beam, sample or mbr" if decoder.autoregressive else "refine"
@@ -53,5 +53,5 @@ def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
 
 
 def quick_search(model: Model) -> SearchConfig:
-    """The one that takes the least time, for a look at a model in training."""
+    """The fastest search, for validation during training."""
     return RefineConfig() if isinstance(model, ParallelModel) else GreedyConfig()

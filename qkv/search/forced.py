@@ -1,7 +1,7 @@
-"""Beginnings that are given: a model reads them in wide passes, not token by token.
+"""Forced prefixes: the model reads them in one pass, not token by token.
 
-The prefixes of a batch are read together as far as all its sentences have one. What is left of the longer ones is
-forced step by step, as any rule is; so sentences whose prefixes differ much in length are decoded apart.
+The prefixes of a batch are read together up to the length of the shortest one. The rest of the longer ones is forced
+step by step; so sentences whose prefixes differ much in length go to separate batches.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from qkv.search.hypothesis import Partial
 from qkv.search.steps import StepFunction
 
 LEAST = 8
-"""A shorter prefix is not worth a pass of its own."""
+"""Shorter prefixes are not worth a pass."""
 APART = 64
-"""How much longer than the shortest one a prefix of the same batch may be."""
+"""The maximum difference in length of the prefixes of a batch."""
 
 
 def begin(
     steps: StepFunction, task: SearchTask, sentences: Sequence[int], beams: int
 ) -> tuple[IncrementalState, list[int], list[Partial]]:
-    """Read the sources of `sentences` and as much of their prefixes as can be read at once.
+    """Read the sources of `sentences` and as much of their prefixes as possible in one pass.
 
-    Gives the state, and for each sentence the token that its rows read next and what they have written.
+    Returns the state, and for each sentence the next input token of its rows and their output so far.
     """
     state = steps.start(*task.sources(sentences), beams=beams)
     unbegun = [task.special.bos] * len(sentences), [Partial() for _ in sentences]
@@ -35,7 +35,7 @@ def begin(
     tokens = torch.tensor([[task.special.bos, *prefix] for prefix in prefixes], device=task.src.device)
     output, after = steps.force(tokens, state, beams)
     if not bool(output.log_probs.isfinite().all()):
-        # A token that the model never says ends the search at its step, which is found out there.
+        # A token with probability 0 ends the search at its step.
         return state, *unbegun
     task.after_step()
     written = []
@@ -49,14 +49,14 @@ def begin(
 
 
 def _common_width(task: SearchTask, sentences: Sequence[int]) -> int:
-    """How many tokens all these sentences must begin with; their last step is left to the search."""
+    """The number of tokens that all these sentences are forced to begin with, but for the last step of each."""
     if not task.constraints:
         return 0
     return min(min(len(task.constraints[index].prefix), task.limits[index].max_length - 1) for index in sentences)
 
 
 def grouped(constraints: Sequence[Constraints]) -> list[list[int]]:
-    """Which sentences are decoded together: those whose prefixes are about equally long."""
+    """Group sentences whose prefixes have about the same length."""
     groups: list[list[int]] = []
     shortest = 0
     for index in sorted(range(len(constraints)), key=lambda each: len(constraints[each].prefix)):

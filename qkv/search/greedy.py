@@ -12,7 +12,7 @@ from qkv.search.walk import refuse_required, walk
 
 @searches.register
 class GreedyConfig(SteppedSearch):
-    """The most probable next token again and again, until END; of equals the lowest id. The score is log p(Y | X)."""
+    """The most probable next token at each step, until END; ties go to the lowest id. The score is log p(Y | X)."""
 
     kind: Literal["greedy"] = "greedy"
 
@@ -20,7 +20,7 @@ class GreedyConfig(SteppedSearch):
         return walk(steps, task, self.rules(task), 1, lambda log_probs, rows: first_max(log_probs))
 
     def rules(self, task: SearchTask) -> Rules:
-        """What may follow; raises UsageError if the task asks for what greedy search cannot do."""
+        """The constraints of the task; raises UsageError if greedy search does not support it."""
         if task.nbest > 1:
             raise UsageError(f"greedy search gives one output, not {task.nbest}: use the search kind beam")
         refuse_required(task, self.kind)

@@ -1,4 +1,4 @@
-"""What a search gives, and what it holds while it searches."""
+"""Hypotheses: the results of a search, and its state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ class Hypothesis:
     tokens: list[int]
     """Without the start symbol and END."""
     token_scores: list[float]
-    """log p of each token; one more for END if it ended."""
+    """log p of each token, and of END if it ended."""
     score: float
-    """What the search ranks by; higher is better."""
+    """The score that the search ranks by; higher is better."""
     ended: bool
-    """False: it never said END, but was cut at the longest length or where no token was allowed any more."""
+    """False: it has no END, but was cut at the maximum length or where no token was allowed."""
     attention: list[list[float]] | None = None
-    """[tokens][source], a row for each token but END; only from a step function that tells it."""
+    """[tokens][source], one row per token without END; only if the steps return it."""
     passes: int | None = None
-    """How many passes of the decoder it took; only where a pass may give several tokens."""
+    """The number of decoder passes; only where a pass may give several tokens."""
 
 
 @dataclass(eq=False, slots=True)
 class Partial:
-    """A hypothesis in the making: its last token, and through `parent` those before it.
+    """A partial hypothesis as a linked list: its last token, and `parent`.
 
-    It grows by one object and shares all the rest, so that a beam copies no histories.
+    Beams share their histories, so that nothing is copied.
     """
 
     parent: "Partial | None" = None
@@ -44,7 +44,7 @@ class Partial:
     total: float = 0.0
     """log p of all tokens."""
     length: int = 0
-    """The number of tokens, END included once it was said."""
+    """The number of tokens, END included."""
 
     def extended(self, token: int, log_prob: float, attention: Tensor | None) -> "Partial":
         return Partial(self, token, log_prob, attention, self.total + log_prob, self.length + 1)
@@ -56,7 +56,7 @@ class Partial:
         return [node.attention for node in self._nodes() if node.attention is not None][::-1]
 
     def hypothesis(self, score: float, ended: bool, src_length: int) -> Hypothesis:
-        """Ready to be given away. `ended` says that the last token is END, which is not written."""
+        """The finished `Hypothesis`. `ended`: the last token is END, which is dropped."""
         written = self.length - 1 if ended else self.length
         weights = self.attentions()
         attention = [row[:src_length].tolist() for row in weights[:written]] if weights else None
@@ -72,7 +72,7 @@ class Partial:
 
 
 def not_a_number() -> QkvError:
-    """What a search raises when a probability is NaN."""
+    """The error for a probability that is NaN."""
     return QkvError(
         "the model's output is not a number (NaN), so its weights are damaged: use an earlier checkpoint of the run"
     )
@@ -83,10 +83,10 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 class Candidate(NamedTuple):
-    """A beam of a sentence and a token that may follow it."""
+    """A beam of a sentence and a next token."""
 
     score: float
-    """What it is ranked by."""
+    """The score that it is ranked by."""
     beam: int
     token: int
     log_prob: float
@@ -94,7 +94,7 @@ class Candidate(NamedTuple):
 
 
 def first_max(log_probs: Tensor) -> tuple[list[int], list[float]]:
-    """The highest of each row [R, V], and its value."""
+    """The argmax of each row [R, V], and its value."""
     numbers = log_probs.cpu().numpy()
     index = numbers.argmax(axis=1)
     values = numbers[np.arange(len(index)), index].tolist()
@@ -107,7 +107,7 @@ def best_candidates(
     ranked: Tensor, log_probs: Tensor, totals: NDArray[np.float64], count: int
 ) -> list[list[Candidate]]:
     """For each sentence the `count` candidates with the highest totals[b, k] + ranked[b, k, v], fewer if all others
-    are -inf: highest first, of equals the lower beam and then the lower token first.
+    are -inf: highest first, ties by lower beam, then by lower token.
 
     ranked, log_probs [B, K, V]; totals [B, K] holds -inf for beams that do not exist. Every candidate is as high as
     the `count`-th highest of any subset, here of the maxima of blocks, so few are left to be sorted.
@@ -120,7 +120,7 @@ def best_candidates(
     worst = max(maxima.shape[1] - count, 0)
     maxima.partition(worst, axis=1)
     enough = maxima[:, worst, None] - np.maximum(totals, LOWEST)
-    # The comparison is in single precision: let in what rounding could keep out.
+    # The comparison is in single precision: allow for its rounding.
     enough = np.maximum(enough - 1e-6 * (1 + np.abs(enough)), LOWEST).astype(np.float32)
     # In one dimension, where it is much faster than in three.
     row, token = np.divmod((numbers >= enough[:, :, None]).ravel().nonzero()[0], numbers.shape[2])
@@ -128,7 +128,7 @@ def best_candidates(
     scores = totals[sentence, beam] + numbers[sentence, beam, token]
     values = plain[sentence, beam, token]
     found: list[list[Candidate]] = [[] for _ in range(len(totals))]
-    order = np.lexsort((-scores, sentence))  # stable: equals stay in the order of beams and tokens
+    order = np.lexsort((-scores, sentence))  # stable: ties stay in the order of beams and tokens
     columns = (column[order].tolist() for column in (sentence, scores, beam, token, values))
     for own, *candidate in zip(*columns, strict=True):
         if len(found[own]) < count and candidate[0] > -np.inf:

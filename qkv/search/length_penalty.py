@@ -1,4 +1,4 @@
-"""What log p(Y | X) is divided by, so that long outputs are not worse only because they are long."""
+"""Length penalties: log p(Y | X) is divided by one of them, so that long outputs are not penalised."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from qkv.config.base import Config, Kinds
 
 
 class LengthPenaltyConfig(Config):
-    """A length is counted in tokens with END; an output that was cut has no END."""
+    """Lengths include END, unless the output was cut."""
 
     def at(self, length: int) -> float:
         raise NotImplementedError

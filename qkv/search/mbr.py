@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of many samples the one that is most like all the others."""
+"""Minimum Bayes risk decoding: the sample that is most similar to all others."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from qkv.search.steps import StepFunction
 from qkv.search.walk import refuse_required
 
 Utility = Callable[[str, str], float]
-"""How good a text is if another one is the right one."""
+"""The utility of a text, given a reference."""
 
 
 @searches.register
 class MbrConfig(SamplingConfig):
-    """Of `samples` random outputs the one with the highest mean utility, each other one taken as the reference.
+    """Of `samples` random outputs, the one with the highest mean utility with all others as references.
 
-    The score is that mean (0 to 100). Of equals the one with the higher log p(Y | X) comes first.
+    The score is that mean (0 to 100). Ties go to the higher log p(Y | X).
     """
 
     kind: Literal["mbr"] = "mbr"
     samples: int = Field(default=16, ge=2, le=10_000)
-    """How many outputs are drawn for each sentence; time grows with the square."""
+    """Samples per sentence; the time is quadratic in it."""
     metric: Literal["chrf", "bleu"] = "chrf"
     """The utility: a sentence score of sacreBLEU."""
 
@@ -57,7 +57,7 @@ def utility(metric: str) -> Utility:
 
 
 def mean_utilities(texts: Sequence[str], metric: Utility) -> list[float]:
-    """For each text the mean of metric(text, other) over all others; equal texts are compared once."""
+    """For each text the mean of metric(text, other) over all others; duplicates are compared once."""
     counts = Counter(texts)
     means = {}
     for text in counts:

@@ -1,4 +1,4 @@
-"""How a non-autoregressive model writes: canvases, passes over them, and a reader for each kind of decoder."""
+"""Decoding of non-autoregressive models: canvases, passes over them, and a reader for each kind of decoder."""
 
 from qkv.search.refinement import ctc, dag, long_canvas, nat
 

@@ -1,6 +1,6 @@
-"""What differs between the non-autoregressive models: how long a canvas is, and how an output is read off it.
+"""What differs between non-autoregressive decoders: the length of a canvas, and how its output is read.
 
-The file of a decoder kind registers its reader here, under the name of the kind; what can be set for it stands in the
+The file of a decoder kind registers its reader here, under the name of the kind; its settings are in the
 reader's config.
 """
 
@@ -21,21 +21,21 @@ from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many tokens an output shall have."""
+    """The requested length of outputs."""
 
     factor: float = 1.0
-    """Times what the model would write by itself."""
+    """Relative to the model's own length."""
     length: int | None = None
-    """Exactly so many."""
+    """Exact number of tokens."""
     length_beam: int = 1
-    """Lengths that are tried."""
+    """Number of lengths that are tried."""
 
     @property
     def plain(self) -> bool:
         return self.length is None and self.factor == 1.0
 
     def check(self, capacities: Tensor, source: EncodedSource) -> None:
-        """Refuse a length for which the canvas of one of the sources has no room."""
+        """Reject a length that does not fit the canvas of one of the sources."""
         if self.length is not None and self.length > (least := int(capacities.min())):
             raise UsageError(
                 f"search.length {self.length} is outside the canvas: a source of {int(source.lengths.min())} "
@@ -43,51 +43,51 @@ class Wanted:
             )
 
     def of(self, natural: int, limits: LengthLimits) -> int:
-        """The length in place of the `natural` one."""
+        """The requested length, given the `natural` one."""
         if self.length is not None:
             return self.length
         return max(1, min(round(self.factor * natural), limits.max_length))
 
 
 class Reader:
-    """Reads outputs off the canvases of one model; one object for one call."""
+    """Reads outputs from the canvases of one model; one object per call."""
 
     never: tuple[int, ...] = (*NEVER_OUTPUT, SPECIAL.eos)
-    """Tokens that do not come out."""
+    """Tokens that are never output."""
     top = 1
-    """How many tokens of each position it wants to know."""
+    """The number of best tokens that it needs at each position."""
     ask: int | None = None
-    """A token whose log p it wants to know at each position."""
+    """A token whose log p it needs at each position."""
     penalty = 0.0
-    """Taken from the logit of that token."""
+    """Subtracted from the logit of that token."""
 
     def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
         """[B, C]: the lengths of the C canvases of each sentence."""
         raise NotImplementedError
 
     def read(self, filled: Pass, row: int, length: int, limits: LengthLimits) -> list[Hypothesis]:
-        """What one canvas says, best first."""
+        """The outputs of one canvas, best first."""
         raise NotImplementedError
 
 
 class ReaderConfig(Config):
-    """What can be set for the outputs of one kind of decoder."""
+    """The settings of the reader of one decoder kind."""
 
     kind: str
     passes: ClassVar[int] = 1
-    """How many passes it takes if nobody says."""
+    """The default number of passes."""
     tries_lengths: ClassVar[bool] = False
-    """Whether its decoder predicts a length, so that several of them can be tried."""
+    """Whether its decoder predicts a length, so that several can be tried."""
     grid: ClassVar[Sequence[Mapping[str, str]]] = ()
     """Settings of the search that `qkv tune` tries for such a model, the quickest first."""
 
     @property
     def outputs(self) -> int:
-        """The most that one canvas can give."""
+        """The maximum number of outputs of one canvas."""
         return 1
 
     def problem(self, wanted: Wanted, passes: int) -> str | None:
-        """What of the search does not go with these settings, if anything."""
+        """Why the search does not support these settings; None: it does."""
         return None
 
     def build(self, model: Any, wanted: Wanted) -> Reader:
@@ -112,6 +112,6 @@ def reader_of(kind: str) -> type[ReaderConfig]:
 
 
 def cut(tokens: list[int], scores: list[float], score: float, limits: LengthLimits) -> Hypothesis:
-    """Not longer than the limit, and says so."""
+    """Cut at the limit, and marked as such."""
     most = limits.max_length
     return Hypothesis(tokens[:most], scores[:most], score, ended=len(tokens) <= most)

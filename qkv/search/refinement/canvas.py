@@ -1,6 +1,6 @@
-"""Iterative refinement (Ghazvininejad et al. 2019): fill what is open, open again what is least sure, and so on.
+"""Iterative refinement (Ghazvininejad et al. 2019): fill the masked positions, mask the least certain, repeat.
 
-The one loop that every non-autoregressive model is decoded by; with one pass it is the plain model.
+Every non-autoregressive model is decoded by this loop; with one pass it is the plain model.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from qkv.search.hypothesis import not_a_number
 from qkv.text.special import SPECIAL
 
 ROWS = 1024
-"""Positions whose probabilities over the whole vocabulary are in memory at once."""
+"""Positions whose logits are in memory at once."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What a pass says about every position: its `top` best tokens, best first, [R, T, top] each."""
+    """The predictions of a pass: the `top` best tokens of each position, best first, [R, T, top] each."""
 
     tokens: Tensor
     log_probs: Tensor
     decoded: Tensor
-    """[R, T, D], the vectors behind them."""
+    """[R, T, D], the decoder states."""
     chosen: Tensor | None = None
-    """[R, T], log p of the one token that was asked about."""
+    """[R, T], log p of the requested token."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Pass:
     """A canvas after a pass."""
 
     number: int
-    """Of the pass, from 1 on."""
+    """Number of the pass, from 1."""
     tokens: Tensor
     """[R, T], all filled; padding where a row ends."""
     scores: Tensor
@@ -43,11 +43,11 @@ class Pass:
     fresh: Tensor
     """[R, T], which of them this pass filled."""
     guess: Guess
-    """All that it said."""
+    """All predictions."""
 
 
 WatchPass = Callable[[Pass], None]
-"""Called after each pass: keeps a history, or stops the work by raising."""
+"""Called after each pass; it may stop the search by raising."""
 
 
 @torch.inference_mode()
@@ -66,7 +66,7 @@ def refine(
     the token `ask`.
 
     After pass t of T, ⌊L (T - t) / T⌋ tokens of a canvas of L, those with the lowest log p, are open again. A token
-    that is not opened keeps its score. Stops when nothing is to be opened any more.
+    that is not opened keeps its score. Stops when nothing is left to open.
     """
     canvas = open_canvas(lengths)
     keep = canvas != SPECIAL.pad
@@ -129,7 +129,7 @@ def _best(logits: Tensor, top: int, ask: int | None, penalty: float) -> tuple[Te
 
 
 def least_sure(scores: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """`counts` [R] positions of each row with the lowest scores; of equals the first."""
+    """`counts` [R] positions of each row with the lowest scores; ties go to the first."""
     ranked = scores.masked_fill(~keep, torch.inf).argsort(dim=1, stable=True)
     ranks = torch.empty_like(ranked)
     ranks.scatter_(1, ranked, torch.arange(scores.shape[1], device=scores.device).expand_as(ranked))

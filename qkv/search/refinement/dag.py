@@ -21,12 +21,12 @@ PathName = Literal["greedy", "lookahead", "best"]
 
 
 def greedy_path(said: Numbers, links: Numbers) -> list[int]:
-    """v = argmax_v E_uv, again and again."""
+    """v = argmax_v E_uv at each step."""
     return _along(links.argmax(axis=1).tolist())
 
 
 def lookahead_path(said: Numbers, links: Numbers) -> list[int]:
-    """v = argmax_v E_uv · max_y p_v(y), again and again."""
+    """v = argmax_v E_uv · max_y p_v(y) at each step."""
     return _along((links + _tokens_between(said)).argmax(axis=1).tolist())
 
 
@@ -83,7 +83,7 @@ def _by_length(said: Numbers, links: Numbers, most: int) -> tuple[Numbers, list[
         came = scores[count - 1][:, None] + links
         source = came.argmax(axis=0)
         scores[count] = came[source, np.arange(len(said))] + said
-        # The last vertex ends a path, and is never passed.
+        # The last vertex only ends a path.
         scores[count, -1] = -np.inf
         back.append(source)
     return scores, back
@@ -103,8 +103,8 @@ class DagReaderConfig(ReaderConfig):
 
     kind: Literal["dag"] = "dag"
     path: PathName | None = None
-    """How it goes from vertex to vertex: by the most probable link (greedy), to where link and token are most probable
-    together (lookahead), or so that the mean log p of the whole path is highest (best). null: lookahead."""
+    """How the path is chosen: the most probable link at each step (greedy), the most probable link and token together
+    (lookahead), or the path with the highest mean log p (best). null: lookahead."""
 
     renamed: ClassVar = {"way": "path"}
     grid = ({"search.path": "greedy,lookahead,best"},)

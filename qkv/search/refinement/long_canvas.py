@@ -31,14 +31,14 @@ class CanvasReaderConfig(ReaderConfig):
 
 
 class CanvasReader(Reader):
-    """The score is the mean log p of the tokens and of END. Where a length is wanted, END is put there."""
+    """The score is the mean log p of the tokens and of END. With a requested length, END is put there."""
 
     never = NEVER_OUTPUT
 
     def __init__(self, model: CanvasModel, wanted: Wanted) -> None:
         self.model = model
         self.wanted = wanted
-        # Where END is not wanted, the second best stands in for it.
+        # Where END is not allowed, the second best token replaces it.
         self.top = 1 if wanted.plain else 2
 
     def lengths(self, source: EncodedSource, limits: Sequence[LengthLimits]) -> Tensor:
@@ -63,7 +63,7 @@ class CanvasReader(Reader):
 
 
 def until_end(tokens: list[int], scores: list[float], limits: LengthLimits) -> Hypothesis:
-    """What stands before the first END."""
+    """The tokens before the first END."""
     natural = _end(tokens)
     said = scores[: natural + 1]
     if natural == len(tokens) or natural > limits.max_length:

@@ -50,7 +50,7 @@ class MaskPredictReaderConfig(ReaderConfig):
 
 
 class NatReader(Reader):
-    """The most probable lengths are tried; the score is the mean log p of the tokens, which is how lengths compete."""
+    """Tries the most probable lengths; the score is the mean log p of the tokens, comparable across lengths."""
 
     def __init__(self, model: NatModel, wanted: Wanted) -> None:
         self.model = model

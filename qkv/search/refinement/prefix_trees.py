@@ -1,6 +1,6 @@
-"""Several outputs of a sentence as a tree: what they share at their beginnings is read once, in one pass of a decoder.
+"""Outputs of a sentence as a prefix tree, so that one decoder pass reads shared prefixes once.
 
-a b c        START - a - b - c - END        A node reads a token and sees itself and the nodes above it; its place
+a b c        START - a - b - c - END        A node reads a token and attends to itself and its ancestors; its position
 a b                      |   - END          is its depth. Its edges are the tokens that follow it.
 a d                      - d - END
 """

@@ -1,4 +1,4 @@
-"""Noisy parallel decoding (Gu et al. 2018): an autoregressive model chooses among the outputs of one that is not."""
+"""Noisy parallel decoding (Gu et al. 2018): an autoregressive model rescores non-autoregressive outputs."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Rescorer:
     def tgt_limit(self) -> int | None:
         """The longest output that it can read."""
         most = self.model.limits.tgt
-        # What it reads begins with the start symbol.
+        # Its input begins with the start symbol.
         return None if most is None else most - 1
 
     @torch.inference_mode()
@@ -47,13 +47,13 @@ class Rescorer:
         return [sorted(own, key=lambda one: -one.score) for own in scored]
 
     def _scored(self, hypothesis: Hypothesis, scores: list[float]) -> Hypothesis:
-        """An output that was cut has not said END."""
+        """An output that was cut has no END."""
         scores = scores if hypothesis.ended else scores[:-1]
         return replace(hypothesis, token_scores=scores, score=math.fsum(scores) / self.penalty.at(len(scores)))
 
 
 def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
-    """The model in `path` for the outputs of `saved`; raises UsageError if the two do not go together."""
+    """The model in `path` for the outputs of `saved`; raises UsageError if the two are incompatible."""
     other = load_model(path)
     if not other.tokenizers.speaks_as(saved.tokenizers):
         raise UsageError(
