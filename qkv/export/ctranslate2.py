@@ -25,7 +25,7 @@ from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.transformer.config import TransformerConfig, require_transformer_config
 from qkv.models.transformer.model import Embedder, require_transformer
-from qkv.models.transformer.stack import Stack
+from qkv.models.transformer.stacks.base import Stack
 from qkv.text import SPECIAL, Tokenizer
 from qkv.text.special import NAMES
 

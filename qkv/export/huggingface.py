@@ -29,7 +29,7 @@ from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.saved.weights import write_tensors
 from qkv.models.transformer.config import require_transformer_config
 from qkv.models.transformer.model import require_transformer
-from qkv.models.transformer.stack import Stack
+from qkv.models.transformer.stacks.base import Stack
 from qkv.text import SPECIAL
 
 WHAT = "huggingface"

@@ -35,7 +35,7 @@ class FusedEncoder:
     def __call__(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Embedded source [B, S, D] to memory [B, S, M]."""
         layers = EncoderPass(self.layers, Block(context, x.shape[1], padding_mask(context.keep, x)))
-        memory = self.encoder.wiring.read(self.encoder, self.encoder.depth.flat(x), layers, context)
+        memory = self.encoder.run(self.encoder.depth.flat(x), layers, context)
         return memory.view(*x.shape[:2], -1)
 
 

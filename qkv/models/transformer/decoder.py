@@ -8,9 +8,8 @@ from qkv.layers.attention import Attention
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
-from qkv.models.transformer.stack import Stack
 from qkv.models.transformer.stacks import LayerSchedule
-from qkv.models.transformer.stacks.base import TrainedLayers
+from qkv.models.transformer.stacks.base import Stack, TrainedLayers
 from qkv.models.transformer.wirings import Wiring
 
 

@@ -6,9 +6,8 @@ from qkv.layers.attention import Attention
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.residual import Connection, Residual, Sublayer
-from qkv.models.transformer.stack import Stack
 from qkv.models.transformer.stacks import LayerSchedule
-from qkv.models.transformer.stacks.base import TrainedLayers
+from qkv.models.transformer.stacks.base import Layers, Stack, TrainedLayers
 from qkv.models.transformer.wirings import Wiring
 
 
@@ -43,7 +42,16 @@ class Encoder(Stack[EncoderLayer]):
         self.wiring = wiring
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        return self.wiring.read(self, x, _EncoderLayers(list(self.in_order()), context), context)
+        return self.run(x, _EncoderLayers(list(self.in_order()), context), context)
+
+    def run(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
+        """Through the layers, with or without gradients; the wiring makes the memory of the states S_0 ... S_N."""
+        if self.wiring.last_only:
+            # The states in between need not be held.
+            return super().run(x, layers, context)
+        states = [x, *self.depth.states(x, layers, context)]
+        states[-1] = self.final(states[-1])
+        return self.wiring.expose(states)
 
 
 class _EncoderLayers(TrainedLayers):

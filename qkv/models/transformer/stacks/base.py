@@ -1,6 +1,12 @@
-"""How often, and in which order, a state passes the layers of a stack. A new way is a new file here."""
+"""A state passes the layers of a stack: what a stack is, and how often and in which order it takes its layers.
+
+`Encoder.forward` and `Decoder.forward` bind their layers to what these attend to, and call `Stack.run`; the schedule
+takes one layer after the other (`LayerSchedule.forward`), and a layer is x = residual(x, f) for each of its sublayers
+(`Layers.__call__`). A new schedule is a new file beside this one.
+"""
 
 from collections.abc import Iterator
+from typing import Generic, TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -65,6 +71,32 @@ class LayerSchedule(nn.Module):
     def flat(self, x: Tensor) -> Tensor:
         """A state [B, T, D] in the shape that takes the least time without gradients."""
         return x if self.needs_positions else x.flatten(0, 1)
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+class Stack(nn.Module, Generic[Layer]):
+    """`num_layers` layers, the schedule by which a state passes them, and what follows the last one.
+
+    With one layer for all depths (shared), its parameters exist once and are used `num_layers` times.
+    """
+
+    def __init__(self, layers: list[Layer], num_layers: int, final: nn.Module, depth: LayerSchedule) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.num_layers = num_layers
+        self.final = final
+        self.depth = depth
+
+    def in_order(self) -> Iterator[Layer]:
+        for depth in range(self.num_layers):
+            yield cast(Layer, self.layers[depth % len(self.layers)])
+
+    def run(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
+        """Through the layers, bound to what they look at, and what follows them."""
+        result: Tensor = self.final(self.depth(x, layers, context))
+        return result
 
 
 class StackConfig(Config):

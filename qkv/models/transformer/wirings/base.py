@@ -1,25 +1,21 @@
 """What the decoder's layers attend to: which of the encoder's states S_0 (embedded source) to S_N (its result)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
 from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.stack import Stack
-from qkv.models.transformer.stacks.base import Layers
 
 
 class Wiring(nn.Module):
-    """What the encoder hands over (`read`), once a source, and what each decoder layer makes of it (`memories`).
+    """What the encoder hands over (`expose`), once a source, and what each decoder layer makes of it (`memories`).
 
     The memory has one row a source token, [B, S, M], of any width M, so that all else can keep, repeat and reorder it.
     """
 
-    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
-        """Embedded source [B, S, D] to memory [B, S, M]; `layers` are the encoder's, with or without gradients."""
-        return self.expose(encoder.all_states(x, layers, context))
+    last_only: bool = False
+    """Whether S_N is all that it needs; `expose` is not called then, and the memory is S_N."""
 
     def expose(self, states: list[Tensor]) -> Tensor:
         """S_0 ... S_N to memory [B, S, M]; the last one has passed the norm that follows the stack."""

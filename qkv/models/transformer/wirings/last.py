@@ -1,13 +1,10 @@
 """The paper's wiring: every decoder layer attends to the encoder's result."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
-from qkv.layers.attention.context import AttentionContext
-from qkv.models.transformer.stack import Stack
-from qkv.models.transformer.stacks.base import Layers
 from qkv.models.transformer.wirings.base import Wiring, WiringConfig, wirings
 
 
@@ -30,13 +27,11 @@ class LastConfig(WiringConfig):
 class Last(Wiring):
     """mem_k = S_N"""
 
+    last_only = True
+
     def __init__(self, decoder_layers: int) -> None:
         super().__init__()
         self.decoder_layers = decoder_layers
-
-    def read(self, encoder: Stack[Any], x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
-        # The states in between need not be held.
-        return encoder.run(x, layers, context)
 
     def expose(self, states: list[Tensor]) -> Tensor:
         return states[-1]
