@@ -115,6 +115,9 @@ class Config(BaseModel, metaclass=_Explained):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Old names of keys and what they are called now: an old name is accepted, with a warning."""
 
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {}
+    """Keys of the config that `Kinds.example` gives: those that have no default, and small values of others."""
+
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         _classes.append(weakref.ref(cls))
@@ -278,6 +281,11 @@ class Kinds(Generic[C]):
 
     def names(self) -> list[str]:
         return list(self._configs)
+
+    def example(self, kind: str) -> C:
+        """A small valid config of `kind`, by which tests try every kind that is registered."""
+        config = self[kind]
+        return config(**config.EXAMPLE)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if not self._configs:

@@ -76,12 +76,6 @@ MODEL_PARTS: dict[str, Kinds[Any]] = {
     "score": scores,
     "normalizer": normalizers,
 }
-# What a kind cannot do without: a window so narrow that it matters in a sentence of a few words.
-NEEDED: dict[str, dict[str, Any]] = {
-    "truncated": {"left": 1},
-    "longformer": {"window": 2, "global_positions": [0]},
-    "lsh": {"chunk": 2},
-}
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 OBJECTIVE_PARTS: dict[str, Kinds[Any]] = {"smoothing": smoothings, "noise": noises, "consistency": consistencies}
 REGISTRIES: dict[str, Kinds[Any]] = {**MODEL_PARTS, **OBJECTIVE_PARTS, "schedule": schedules}
@@ -93,7 +87,7 @@ def setting(key: str, kind: str) -> Setting:
         # With one layer, the first one is the last one; reversible layers need a residual form that only adds.
         return replace(PLAIN, model=small_config(num_heads=4, residual="pre", **{key: kind}))
     if key == "encoder_attention":
-        return replace(PLAIN, model=small_config(**SIZES, **{key: {"kind": kind, **NEEDED.get(kind, {})}}))
+        return replace(PLAIN, model=small_config(**SIZES, **{key: attentions.example(kind)}))
     if key in ("score", "normalizer"):
         return replace(
             PLAIN, model=small_config(**SIZES, **{place: {"kind": "full", key: kind} for place in ATTENTIONS})

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import Projected, both, build_mask, longformer
-from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention
+from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.normalizers import normalizers
 from qkv.layers.attention.scores import scores
@@ -37,7 +37,14 @@ GLOBAL: list[Setting] = [
 ]
 LSH: Setting = {"kind": "lsh", "chunk": 2}
 CROSS, CAUSAL = FULL, [*FULL, *WINDOWS]
-ENCODER = [*CAUSAL, *GLOBAL, LSH]
+LISTED = [*CAUSAL, *GLOBAL, LSH]
+OTHERS: list[Setting] = [
+    {"kind": kind, **attentions[kind].EXAMPLE}
+    for kind in attentions.names()
+    if kind not in {setting["kind"] for setting in LISTED}
+]
+"""Those that nobody has listed above."""
+ENCODER = [*LISTED, *OTHERS]
 
 UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
     ({"kind": "truncated", "left": 4}, "kind truncated"),

@@ -1,9 +1,9 @@
 """`kind: csv`: comma-separated values, quoted as spreadsheets do it (RFC 4180)."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -16,6 +16,8 @@ from qkv.data.readers.table import Column, Row, TableCorpus
 @corpora.register
 class CsvCorpus(TableCorpus):
     """Named columns; a field in double quotes may hold the delimiter, line ends, and quotes written twice."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "pairs.csv"}
 
     kind: Literal["csv"] = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)

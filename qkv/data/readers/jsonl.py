@@ -1,7 +1,7 @@
 """`kind: jsonl`: a JSON object a line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,8 @@ from qkv.data.readers.base import OneFileCorpus, corpora, decoded_lines
 @corpora.register
 class JsonLinesCorpus(OneFileCorpus):
     """A JSON object a line, as in {"src": "good morning", "tgt": "guten Morgen"}."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "pairs.jsonl"}
 
     kind: Literal["jsonl"] = "jsonl"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")

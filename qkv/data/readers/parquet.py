@@ -1,6 +1,6 @@
 """`kind: parquet`: two columns of a table, row by row in bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,6 +16,8 @@ ROWS_AT_A_TIME = 8192
 @corpora.register
 class ParquetCorpus(OneFileCorpus):
     """Two string columns of a Parquet table; needs the extra `qkv[parquet]`."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "pairs.parquet"}
 
     kind: Literal["parquet"] = "parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)

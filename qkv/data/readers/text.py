@@ -1,9 +1,9 @@
 """`kind: text`: two files, line by line in parallel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from qkv.core.errors import DataError
 from qkv.data.lines import Policy, ReadCounts, byte_lines, decode
@@ -13,6 +13,8 @@ from qkv.data.readers.base import CorpusConfig, RawPair, corpora, require_some
 @corpora.register
 class TextCorpus(CorpusConfig):
     """Two text files, line by line in parallel."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"src": "pairs.src", "tgt": "pairs.tgt"}
 
     kind: Literal["text"] = "text"
     groups_answers: ClassVar[bool] = False  # line n is question n, as in the test sets of translation

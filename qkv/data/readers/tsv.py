@@ -1,8 +1,8 @@
 """`kind: tsv`: columns with a tab between them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers.base import corpora, decoded_lines
@@ -12,6 +12,8 @@ from qkv.data.readers.table import Column, Row, TableCorpus
 @corpora.register
 class TsvCorpus(TableCorpus):
     """Columns with a tab between them; nothing is quoted or escaped."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "pairs.tsv"}
 
     kind: Literal["tsv"] = "tsv"
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".tab")

@@ -1,7 +1,7 @@
 """Longformer (Beltagy et al. 2020): a sliding window, and a few global tokens."""
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveInt, field_validator
@@ -28,6 +28,8 @@ class LongformerConfig(WindowConfig):
         "its global tokens would show the future; leave global_positions and global_tokens empty there, "
         "or set them in encoder_attention"
     )
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"window": 2, "global_positions": [0]}
 
     kind: Literal["longformer"] = "longformer"
     window: PositiveInt | tuple[PositiveInt, ...]

@@ -1,6 +1,7 @@
 """LSH attention of the Reformer (Kitaev et al. 2020): each position attends to those in its hash bucket."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator
@@ -29,6 +30,8 @@ class LshConfig(AttentionConfig):
         "its queries are its keys, and a decoder's are not the source's; use it as encoder_attention, and full here"
     )
     takes_bias: ClassVar[bool] = False
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"chunk": 2}
 
     kind: Literal["lsh"] = "lsh"
     rounds: int = Field(default=4, ge=1, le=1024)

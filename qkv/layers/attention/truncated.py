@@ -1,6 +1,7 @@
 """Restricted self-attention (section 4 of the paper): a query attends to the keys in a window around it."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -29,6 +30,8 @@ class WindowConfig(AttentionConfig):
 @attentions.register
 class TruncatedConfig(WindowConfig):
     """A sliding window; time and memory are linear in the length."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"left": 1}
 
     kind: Literal["truncated"] = "truncated"
     left: int = Field(ge=0)

@@ -1,7 +1,8 @@
 """A non-autoregressive model drafts, in one pass, what an autoregressive one verifies (Xia 2023)."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,8 @@ from qkv.text.special import SPECIAL
 @drafters.register
 class ModelDrafterConfig(DrafterConfig):
     """Another model, one that writes all tokens at once, guesses the whole output."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "model"}
 
     kind: Literal["model"] = "model"
     path: Path
