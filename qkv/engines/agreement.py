@@ -1,4 +1,4 @@
-"""Whether a quantised export still says what its model says in float32: measured on sources, before it is used."""
+"""Compares the outputs of a quantised export with those of its model in float32, before it is used."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from qkv.search.refinement.search import RefineConfig
 from qkv.text.special import NAMES, SPECIAL
 
 SOURCES = 100
-"""How many are compared: a few seconds of work."""
+"""Number of sources that are compared: a few seconds of work."""
 USUAL_LENGTH, LONGEST = 10, 60
 """Tokens of a random source in the middle, where the model does not know better, and at most."""
 NOISE = 0.1
@@ -32,19 +32,19 @@ Tick = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the outputs of a quantised model are from those in float32."""
+    """How much the outputs of a quantised model differ from those in float32."""
 
     sources: int
     same: int
-    """Outputs that are the same."""
+    """Number of identical outputs."""
     cost: float
-    """How much less probable the model in float32 finds these outputs than its own: log p per token, in nats."""
+    """The loss in log p per token, in nats, by the model in float32."""
 
     def __str__(self) -> str:
         return f"{self.same} of {self.sources} outputs are those of float32, at a cost of {self.cost:.4f} nats a token"
 
     def refuse_noise(self, quantization: str) -> None:
-        """Raise QkvError if the outputs are so much worse that the export is of no use."""
+        """Raise QkvError if the outputs are too much worse."""
         if not self.cost < NOISE:
             raise QkvError(
                 f"in {quantization} the model says something else ({self}; {NOISE} is the limit): nothing was written; "
@@ -67,7 +67,7 @@ def sample_sources(saved: SavedModel, texts: Sequence[str] | None, limit: int | 
 def agreement(
     saved: SavedModel, engine: Engine, sources: Sequence[list[int]], tick: Tick = lambda done, total: None
 ) -> Agreement:
-    """Decode `sources` greedily by `engine` and by PyTorch in float32, and let the latter judge both outputs."""
+    """Decode `sources` greedily with `engine` and with PyTorch in float32, and score both outputs by the latter."""
     search = GreedyConfig() if saved.config.model.decoder.autoregressive else RefineConfig(passes=1)
     plain = TorchEngine([saved.model])
     batches = by_length([len(ids) for ids in sources], 1, engine.batch_tokens)
@@ -86,7 +86,7 @@ def agreement(
 
 
 class _Judged:
-    """The negative log-likelihood of outputs by the model itself, summed up over batches."""
+    """The summed negative log-likelihood of outputs by the model."""
 
     def __init__(self, saved: SavedModel) -> None:
         self.model = saved.model
@@ -102,7 +102,7 @@ class _Judged:
         batch = collate([ids[:-1] for ids in sources], said, SPECIAL, SPECIAL, range(len(sources)))
         for row, output in enumerate(outputs):
             if self.says_end and not output.ended:
-                # It was cut at its limit, so END is not what the model said next.
+                # It was cut at its limit, so END is not part of the output.
                 batch.tgt_weight[row, len(output.tokens)] = 0
         report = self.objective.validation_loss(self.model, batch)
         self.nll += report.nll

@@ -1,4 +1,4 @@
-"""What runs a search over token ids: PyTorch, or a faster program that holds the same model."""
+"""The engine interface: runs a search over token ids."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,31 +10,30 @@ from qkv.search.hypothesis import Hypothesis
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """How the sources of one batch are to be decoded."""
+    """How to decode the sources of one batch."""
 
     search: SearchConfig
     nbest: int
     constraints: Sequence[Constraints]
-    """One for each source."""
+    """One per source."""
     attention: bool = False
-    """Whether the hypotheses shall hold their cross-attention."""
+    """Whether hypotheses include cross-attention weights."""
     token_scores: bool = True
-    """Whether the hypotheses shall hold the log-probability of each token; an engine that must compute them anyway
-    gives them always, another one leaves the lists empty."""
+    """Whether hypotheses include the log-probability of each token. Without it, an engine may leave the lists empty."""
     detokenize: Callable[[list[int]], str] | None = None
     """Tokens to text, for a search that compares texts."""
     after_step: Callable[[], None] = lambda: None
-    """Called now and then; it stops the work by raising."""
+    """Called regularly; it may stop the work by raising."""
 
 
 class Engine(Protocol):
-    """A model, or several that vote, ready to decode."""
+    """A model or an ensemble, ready to decode."""
 
     name: str
     parallel: int
-    """How many threads may call `decode` at once, and keep the machine busy by it."""
+    """The number of threads that should call `decode` concurrently."""
     batch_tokens: int
-    """How large a batch it likes: source tokens with padding, counted once for each hypothesis."""
+    """Its preferred batch size: source tokens with padding, counted once per hypothesis."""
     src_limit: int | None
     """The longest source, END included; None: any length."""
 

@@ -1,4 +1,4 @@
-"""Which engine runs a model: a fast one where it can do what is asked, else PyTorch."""
+"""The choice of an engine: a fast one if it supports the request, else PyTorch."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from qkv.search.speculative.drafting import Drafting
 
 
 class Engines:
-    """The engines of a set of models, each made when it is first wanted.
+    """The engines of a set of models, each created on first use.
 
     `threads` of the fast one run at once; sources longer than `max_src_tokens` are cut before (None: they are not).
     """
@@ -79,16 +79,16 @@ class Engines:
 
     @cached_property
     def kind(self) -> FastEngine | None:
-        """The fast one that was asked for, or that is made for the model; None: there is none."""
+        """The requested fast engine, or the default one of the model; None: there is none."""
         return engines[self.models.exported or self.wanted] or default_engine(self.models.config)
 
     def _obstacle(self, kind: FastEngine, request: DecodeRequest) -> str | None:
-        """Why it is not worth exporting the models."""
+        """Why the models cannot be exported for it."""
         if missing := missing_packages(kind, bool(self.models.exported)):
             return missing[0]
         config = self.models.config
         reasons = [] if self.models.exported else self._reasons_against_models(kind, request)
-        # A search has no meaning for a model that it was not made for.
+        # A search is meaningless for a model that it does not support.
         if kind is default_engine(config):
             reasons = kind.reasons_against_request(config, request) + reasons
         if self.models.exported:
@@ -111,7 +111,7 @@ class Engines:
         return self._draft()
 
     def fast(self, kind: FastEngine) -> Engine:
-        """The one of this kind, made when it is first wanted."""
+        """The engine of this kind, created on first use."""
         if self._fast is None:
             exported = self.models.exported is not None
             self._fast = (

@@ -1,6 +1,6 @@
 """The fast engine: a model that `export_ctranslate2` wrote, run by CTranslate2.
 
-It does what gives the same outputs as our own search, and refuses the rest.
+It supports what gives the same outputs as our own search, and rejects the rest.
 """
 
 from collections import defaultdict
@@ -48,12 +48,12 @@ def last_patience(search: SearchConfig, max_length: int) -> float:
 
 def counts(beam: BeamConfig) -> bool:
     """Whether counting to `size` is our own rule, too; without penalties CTranslate2 stops as we do."""
-    # A beam of one is greedy search, for both.
+    # A beam of size 1 is greedy search for both.
     return beam.stop == "enough" or beam.unpenalised or (beam.size == 1 and beam.stop == "heuristic")
 
 
 def approximates(search: SearchConfig) -> bool:
-    """Whether it may stop where our own search would not."""
+    """Whether it may stop earlier than our own search."""
     return isinstance(search, BeamConfig) and search.stop == "heuristic" and not counts(search)
 
 
@@ -78,7 +78,7 @@ PLAIN = {"float16": "float32", "bfloat16": "float32", "int8_float16": "int8_floa
 
 
 def ctranslate2_search_obstacles(search: SearchConfig, nbest: int = 1) -> list[str]:
-    """What of a search CTranslate2 cannot do, or would do otherwise than we."""
+    """Reasons why CTranslate2 cannot run a search, or would run it differently."""
     if type(search) not in (GreedyConfig, BeamConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
     if isinstance(search, SteppedSearch) and search.wants_length:
@@ -100,7 +100,7 @@ def ctranslate2_search_obstacles(search: SearchConfig, nbest: int = 1) -> list[s
 
 
 def ctranslate2_request_obstacles(request: DecodeRequest) -> list[str]:
-    """The same of a whole request; known without any model."""
+    """The same for a whole request; needs no model."""
     reasons = ctranslate2_search_obstacles(request.search, request.nbest)
     if any(each.prefix or each.forbidden or each.required for each in request.constraints):
         reasons.append("it takes no prefix, forbidden or required words")
@@ -147,7 +147,7 @@ class CTranslate2Engine:
     def _search(
         self, words: list[list[str]], limits: Sequence[LengthLimits], request: DecodeRequest
     ) -> dict[int, "TranslationResult"]:
-        """What CTranslate2 finds for each sentence, but for those that may not begin."""
+        """The results of CTranslate2 for each sentence, except those with a maximum length of 0."""
         search = request.search
         results: dict[int, TranslationResult] = {}
         again: dict[LengthLimits, list[int]] = defaultdict(list)
@@ -207,7 +207,7 @@ class CTranslate2Engine:
     def _with_token_scores(
         self, words: list[list[str]], found: list[list[Hypothesis]], search: SearchConfig
     ) -> list[list[Hypothesis]]:
-        """The same with the log-probabilities that the model alone gives to the tokens, by a second pass."""
+        """The same with the model's own token log-probabilities, from a second pass."""
         names = self._tgt_names
         pairs = [
             (source, [names[i] for i in each.tokens]) for source, own in zip(words, found, strict=True) for each in own

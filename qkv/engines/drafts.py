@@ -1,4 +1,4 @@
-"""Which drafter, if any, a model and a search are used with."""
+"""The choice of a drafter for a model and a search."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from qkv.search.speculative.drafting import DRAFTER, DraftLike, require_autoregr
 
 
 def choose_draft(draft: DraftLike, models: ModelSet, search: SearchConfig) -> DrafterConfig | None:
-    """The drafter for these models and this search; raises UsageError if one was asked for and cannot be."""
+    """The drafter for these models and this search; raises UsageError if one was requested and is not possible."""
     if draft is None or draft == "none":
         return None
     possible = isinstance(search, GreedyConfig) and len(models) == 1 and not models.exported

@@ -1,4 +1,4 @@
-"""The engines besides PyTorch: what each can run, and how it is made of a model or of an export."""
+"""The engines besides PyTorch: what each supports, and how it is created from a model or an export."""
 
 import importlib
 import importlib.util
@@ -14,27 +14,27 @@ from qkv.models.saved.folder import SavedConfig, SavedModel
 
 
 class FastEngine(Protocol):
-    """One of them, before it is made."""
+    """A fast engine, before it is created."""
 
     name: str
     export: str
     """The format of the folders that it runs, as their manifests and `qkv export --to` call it."""
     extra: str
-    """What of this package must be installed for it."""
+    """The extra of this package that installs it."""
     packages: tuple[str, ...]
-    """Without these it cannot be made of a model; the last one is enough for an export."""
+    """Required to create it from a model; an export needs only the last one."""
 
     def suits(self, config: SavedConfig) -> bool:
-        """Whether it is made for such a model, so that it is tried if nobody names an engine."""
+        """Whether it is the default for such a model."""
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         """Why it cannot run such a model; sources longer than `longest` are cut before (None: they are not)."""
 
     def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
-        """Why it cannot decode so."""
+        """Why it does not support the request."""
 
     def approximates(self, request: DecodeRequest) -> bool:
-        """Whether its search may end otherwise than ours, so that its outputs should be compared."""
+        """Whether its search may differ from ours, so that outputs should be compared."""
 
     def open(self, folder: Path, threads: int) -> Engine:
         """From an export."""
@@ -80,7 +80,7 @@ class CTranslate2(FastEngine):
     def make(self, saved: SavedModel, threads: int) -> Engine:
         from qkv.export.ctranslate2 import export_ctranslate2
 
-        # It is in memory as soon as the engine is there: the files are needed no longer.
+        # The engine has read it into memory: the files are no longer needed.
         with tempfile.TemporaryDirectory(prefix="qkv-") as temporary:
             folder = Path(temporary) / "model"
             export_ctranslate2(saved, folder)
@@ -88,7 +88,7 @@ class CTranslate2(FastEngine):
 
 
 class OnnxRuntime(FastEngine):
-    """For models that write all tokens at once."""
+    """For non-autoregressive models."""
 
     name = "onnxruntime"
     export = "onnx"
@@ -157,7 +157,7 @@ def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:
     choose_backend()
     try:
         for package in fast.packages:
-            # One that is there but broken says here why.
+            # A broken installation fails here.
             importlib.import_module(package)
         return fast.make(saved, threads)
     except (ImportError, OSError, RuntimeError) as error:
@@ -165,7 +165,7 @@ def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:
 
 
 def missing_packages(fast: FastEngine, exported: bool) -> list[str]:
-    """Why it cannot run at all here."""
+    """Why it cannot run here."""
     needed = fast.packages[-1:] if exported else fast.packages
     if all(importlib.util.find_spec(package) is not None for package in needed):
         return []
@@ -173,7 +173,7 @@ def missing_packages(fast: FastEngine, exported: bool) -> list[str]:
 
 
 def _too_long(longest: int | None, reads: int, request: DecodeRequest, writes: int) -> list[str]:
-    """The exported table of positions ends where the model itself has no limit."""
+    """The exported table of positions is finite, though the model has no limit."""
     if longest is None or longest > reads:
         return [f"it reads {reads:,} tokens at most, and max_src_tokens allows more"]
     if request.search.limits(longest).max_length > writes:

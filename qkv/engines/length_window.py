@@ -1,4 +1,4 @@
-"""Outputs of a wanted length: each source gets a window of lengths around what the search would have written."""
+"""Length control: each source gets a window of lengths relative to the search's own output."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,5 +23,5 @@ def with_windows(
 
 
 def _widened(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
-    """The window, or a later end of it where a prefix and required words need more room."""
+    """The window, extended where a prefix and required words need more."""
     return window[0], max(window[1], constraints.needed)

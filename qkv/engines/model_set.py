@@ -1,4 +1,4 @@
-"""One model or several that vote, named by their folders or held in memory; loaded when first needed."""
+"""A model or an ensemble, given by folders or in memory; loaded on first use."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -28,7 +28,7 @@ class ModelSet:
             raise UsageError("give either folders of models or models in memory, at least one")
         manifests = [read_manifest(folder) for folder in self.folders]
         self.checksums: list[str] = [manifest["checksum"] for manifest in manifests]
-        """What identifies the content of each folder."""
+        """The checksum of each folder."""
         runs = [engine_for_export(str(manifest.get("what"))) for manifest in manifests]
         self.exported = runs[0].name if len(runs) == 1 and runs[0] is not None else None
         """The fast engine that this one folder was written for; None: these are models."""
@@ -46,7 +46,7 @@ class ModelSet:
         if self.exported:
             raise UsageError(f"{self.folders[0]}: was exported; give the model that it was made from")
         for saved in self._given:
-            # A folder is checked when it is read. Not every engine would notice it in its output.
+            # Checked when it is read, because not every engine would notice damage.
             if not all(bool(weight.isfinite().all()) for weight in saved.model.parameters()):
                 raise not_a_number()
         found = self._given or [load_model(folder) for folder in self.folders]
@@ -70,7 +70,7 @@ class ModelSet:
 
 
 def _listed(model: object) -> list[ModelLike]:
-    """One model or several as a list; refuses what is no model."""
+    """One model or several as a list; rejects anything else."""
     several = isinstance(model, list | tuple)
     models = []
     for number, one in enumerate(model if isinstance(model, list | tuple) else [model]):

@@ -1,6 +1,6 @@
-"""One pass of a non-autoregressive model by ONNX Runtime: a graph of `export/onnx.py`, and what is read off it.
+"""One pass of a non-autoregressive model by ONNX Runtime: a graph of `export/onnx.py`, and the reader of its output.
 
-It does what gives the same outputs as our own decoding, and refuses the rest.
+It supports what gives the same outputs as our own decoding, and rejects the rest.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def onnx_search_obstacles(search: SearchConfig, kind: str) -> list[str]:
-    """What of a search one pass over one canvas cannot do."""
+    """Reasons why one pass over one canvas cannot run a search."""
     if not isinstance(search, RefineConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
     if problem := search.reader_problem(kind):
@@ -47,7 +47,7 @@ def onnx_search_obstacles(search: SearchConfig, kind: str) -> list[str]:
 
 
 def onnx_request_obstacles(request: DecodeRequest, kind: str) -> list[str]:
-    """The same of a whole request."""
+    """The same for a whole request."""
     reasons = onnx_search_obstacles(request.search, kind)
     if request.nbest > 1:
         reasons.append(f"one pass gives one output, not {request.nbest}")
@@ -119,7 +119,7 @@ class OnnxEngine:
         try:
             tokens, log_probs, canvases = self._session.run(["tokens", "log_probs", "lengths"], given)
         except Exception as error:
-            # As every other engine says that something, such as memory, was missing.
+            # The same error class as the other engines, for example when memory is short.
             raise RuntimeError(str(error)) from error
         return tokens, log_probs, canvases.tolist()
 
@@ -132,10 +132,10 @@ def _open(graph: bytes) -> "InferenceSession":
     options = onnxruntime.SessionOptions()
     # Several batches at once with a thread each are faster than one batch with several.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # Every batch has its own shape: a plan of the memory for each of them would only be kept, not used again.
+    # Every batch has its own shape: memory plans would be cached and never reused.
     options.enable_mem_pattern = False
     if not sums_are_exact():
-        # A slower way, which is right everywhere.
+        # Slower, but right on every processor.
         options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
     try:

@@ -1,4 +1,4 @@
-"""Whether the search of another engine is worse than ours: by the search's own score, on a few sources."""
+"""Compares the search of another engine with ours by mean score, on a few sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from qkv.search.base import Constraints
 
 COUNT = 8
 TOKENS = 400
-"""So many sources are decoded twice, and so many source tokens at most: the time of one small batch."""
+"""The maximum number of sources and of source tokens that are decoded twice: one small batch."""
 TOLERANCE = 0.01
 """The part of a mean score by which it may be worse. Weak ENDs that stop a search too early cost a tenth and more."""
 
@@ -30,7 +30,7 @@ class MeanScores:
 
 
 def mean_scores(theirs: Engine, ours: Engine, sources: Sequence[list[int]], request: DecodeRequest) -> MeanScores:
-    """Decode a few of `sources` with both engines, as `request` wants them."""
+    """Decode a few of `sources` with both engines."""
     few = some_of(sources)
     plain = replace(request, constraints=[Constraints()] * len(few), attention=False, token_scores=False)
     found = ([own[0].score for own in engine.decode(few, plain)] if few else [0.0] for engine in (theirs, ours))

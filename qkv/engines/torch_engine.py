@@ -1,4 +1,4 @@
-"""The engine that does everything: our own search over our own model, in PyTorch."""
+"""The reference engine: our own search and model in PyTorch. It supports everything."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from qkv.text.special import SPECIAL
 
 
 class TorchEngine:
-    """One model, or several with one vocabulary that vote. It holds the weights that they have now.
+    """One model, or an ensemble with one vocabulary. It copies the weights.
 
     With `drafting`, greedy search takes fewer passes for the same output. `rescorer` chooses among the outputs of a
     non-autoregressive model.
@@ -109,8 +109,8 @@ def _smallest(limits: Sequence[int | None]) -> int | None:
 
 @contextmanager
 def evaluating(models: Sequence[Model]) -> Iterator[None]:
-    """Inside, nothing is dropped; afterwards each model is in the mode that it was in."""
-    # Going through all modules of a model that evaluates already would take as long as a short sentence.
+    """Context manager: evaluation mode inside, the previous mode afterwards."""
+    # For a model in evaluation mode, visiting all modules would take as long as a short sentence.
     training = [model for model in models if model.training]
     try:
         for model in training:

@@ -1,1 +1,1 @@
-"""In and out of other programs' formats: Hugging Face, CTranslate2, ONNX."""
+"""Export to other formats: Hugging Face, CTranslate2, ONNX."""

@@ -1,4 +1,4 @@
-"""Our model as a CTranslate2 folder: the same numbers, run by its C++ engine."""
+"""Export to CTranslate2."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ WHAT = "ctranslate2"
 """What the manifest of an export says."""
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ROWS = 4096
-"""The longest sequence with sinusoidal positions: CTranslate2 wants a table of them."""
+"""The longest sequence with sinusoidal positions, which CTranslate2 stores as a table."""
 ALLOWED: AllowedConfigs = {
     "residual": (PostNormConfig, PreNormConfig),
     "positions": (SinusoidalConfig, LearnedConfig),
@@ -45,7 +45,7 @@ ALLOWED: AllowedConfigs = {
 
 
 def ctranslate2_obstacles(config: SavedConfig) -> list[str]:
-    """Every reason why a model cannot be written for CTranslate2; none: it can."""
+    """The reasons why a model cannot be exported to CTranslate2; empty: it can."""
     return unknown_parts(config.model, ALLOWED, "CTranslate2", SHARING)
 
 
@@ -77,7 +77,7 @@ def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None
 
 
 def vocabulary(tokenizer: Tokenizer) -> list[str]:
-    """A name of its own for each id: its piece, or that and the id where another piece looks the same."""
+    """A unique name for each id: its piece, with the id appended where two pieces look the same."""
     names = list(NAMES)
     taken = set(names)
     for i, piece in enumerate(tokenizer.tokens(range(len(NAMES), len(tokenizer))), start=len(NAMES)):

@@ -1,4 +1,4 @@
-"""From a model folder to a folder in another program's format."""
+"""Export a model folder to another format."""
 
 import tempfile
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from qkv.models.saved.folder import SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 
 Check = Callable[[SavedModel, Path], None]
-"""Looks at a model and a folder that was exported of it; raises if they are not the same."""
+"""Compares a model with its exported folder; raises if they differ."""
 
 
 def export_model(model: Path, to: str, out: Path, quantization: str | None = None, check: Check | None = None) -> int:
-    """Write the model, or the best one of a run, as the format `to` wants it; how many bytes that took.
+    """Write the model, or the best one of a run, in the format `to`; returns the size in bytes.
 
     An earlier export in `out` is replaced, anything else there is not. `check` looks at the result; at a quantised one
     in a temporary folder before, so that nothing in `out` changes if it raises.

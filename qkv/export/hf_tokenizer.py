@@ -1,4 +1,4 @@
-"""Our tokenizers as a tokenizer.json that gives the same ids, where the format can."""
+"""Export of tokenizers to tokenizer.json, where the format gives the same ids."""
 
 import json
 import re
@@ -20,7 +20,7 @@ TARGET = "target_tokenizer"
 def write_tokenizers(pair: TokenizerPair, folder: Path) -> bool:
     """Write tokenizer.json of the source into `folder`, and that of another target below it.
 
-    Whether it was done: not for pieces or normal forms that the format cannot hold exactly.
+    Returns whether it was possible: the format cannot express all pieces and normal forms exactly.
     """
     src, tgt = library_tokenizer(pair.src), library_tokenizer(pair.tgt)
     if src is None or tgt is None:

@@ -1,7 +1,7 @@
-"""Our model as a Hugging Face folder: MarianMT (post-norm) or Pegasus (pre-norm), the same numbers in other names.
+"""Export to Hugging Face transformers: MarianMT (post-norm) or Pegasus (pre-norm).
 
-Both compute positions as all sines, then all cosines. Ours stand in pairs, so the channels of the residual stream are
-put in another order: even ones first. A model whose every vector is permuted alike is the same model.
+Both compute positions as all sines, then all cosines. Ours are in pairs, so the channels of the residual stream are
+permuted: even ones first. Permuting every vector in the same way does not change the model.
 """
 
 import json
@@ -45,7 +45,7 @@ Tensors = dict[str, Tensor]
 
 
 def huggingface_obstacles(config: SavedConfig) -> list[str]:
-    """Every reason why a model cannot be written for Hugging Face transformers; none: it can."""
+    """The reasons why a model cannot be exported to Hugging Face transformers; empty: it can."""
     reasons = unknown_parts(config.model, ALLOWED, "Hugging Face", SHARING)
     if config.model.d_model % 2:
         reasons.append(f"model.d_model {config.model.d_model} is odd")
@@ -77,7 +77,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def hf_config(saved: SavedModel) -> dict[str, Any]:
-    """config.json; every field is said, because the defaults are those of other models."""
+    """config.json with every field, because the defaults are those of other models."""
     config = require_transformer_config(saved.config.model, "Hugging Face")
     pre_norm = isinstance(config.residual, PreNormConfig)
     size = max(len(saved.tokenizers.src), len(saved.tokenizers.tgt))

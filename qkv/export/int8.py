@@ -1,7 +1,7 @@
-"""Whether products in int8 come out right on this processor, and what to do where they do not.
+"""Whether int8 products saturate on this processor, and what to do about it.
 
 oneDNN multiplies bytes in pairs and adds each pair up in 16 bits. With VNNI instructions the sum has 32 bits; without
-them a large one is cut off ("saturates"), and what a model says may become noise. Intel MKL takes another way there.
+them a large one is cut off ("saturates"), and what a model says may become noise. Intel MKL is not affected.
 """
 
 import os

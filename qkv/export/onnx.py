@@ -1,6 +1,6 @@
 """A non-autoregressive model as one ONNX graph without a loop: source ids in; tokens, their log p, lengths out.
 
-What is read off a canvas (paths that collapse, everything behind END) is not in it: see `engines/onnx_engine.py`.
+Reading the canvas (collapsing paths, cutting at END) is not part of the graph: see `engines/onnx_engine.py`.
 """
 
 import math
@@ -45,7 +45,7 @@ ALLOWED: AllowedConfigs = {
 
 
 def onnx_obstacles(config: SavedConfig) -> list[str]:
-    """Every reason why a model cannot be written as one graph; none: it can."""
+    """The reasons why a model cannot be exported as one graph; empty: it can."""
     reasons = unknown_parts(config.model, ALLOWED, "ONNX", (*SHARING, "decoder"))
     if not isinstance(config.model, TransformerConfig):
         return reasons

@@ -1,4 +1,4 @@
-"""An ONNX graph in the making: nodes and constants, one after the other; matrices in float32 or in int8."""
+"""A builder of ONNX graphs, with matrices in float32 or int8."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,7 +24,7 @@ Described = tuple[str, str]
 
 
 class Graph:
-    """Each method adds nodes and gives the name of what comes out. With `int8`, matrices have a byte for a weight."""
+    """Each method adds nodes and returns the name of the output. With `int8`, weights are stored as bytes."""
 
     def __init__(self, int8: bool = False) -> None:
         try:
@@ -52,7 +52,7 @@ class Graph:
         return name
 
     def ints(self, *values: int) -> Value:
-        """A constant [n] of int64; the same one whenever it is asked for."""
+        """A constant [n] of int64, stored once."""
         return self.once(values, lambda: self.constant(np.array(values, dtype=np.int64)))
 
     def weight(self, tensor: Tensor) -> Value:
@@ -135,7 +135,7 @@ class Graph:
         return f"v{self._count}"
 
     def once(self, key: object, make: Callable[[], Value]) -> Value:
-        """What `make` gives the first time, whenever it is asked for under this key."""
+        """The cached result of `make` for this key."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]

@@ -1,4 +1,4 @@
-"""What keeps that which is no output out of every softmax, whoever runs the model: a bias on the logits."""
+"""A bias on the logits that excludes special tokens from every softmax, whatever engine runs the model."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What an export knows of a model: anything else is refused by name, never written wrongly."""
+"""What an export supports: anything else is rejected by name, never written wrongly."""
 
 from collections.abc import Collection, Mapping
 
@@ -46,7 +46,7 @@ def unknown_parts(config: ModelConfig, allowed: AllowedConfigs, target: str, kno
 
 
 def _unlike_the_paper(attention: AttentionConfig) -> str | None:
-    """What is not scaled dot-product attention to everything with as many heads of keys as of queries."""
+    """Differences from plain multi-head attention."""
     plain = FullConfig()
     if not isinstance(attention, FullConfig):
         return f"kind {attention.kind}"

@@ -1,1 +1,1 @@
-"""A model without gradients: fused weights, the KV cache, and passes over one position, a block or everything."""
+"""Inference: fused layers, the KV cache, and passes over one position, a block or a whole sequence."""

@@ -1,7 +1,7 @@
 """The KV cache, and the state of a decoder as a value.
 
-A pass returns a new state and leaves the old one as it was, so a search may go on from any of them. The states of one
-hypothesis share their memory; it is copied only where two of them go on from the same one.
+A pass returns a new state and does not change the old one, so a search may continue from any of them. The states of one
+hypothesis share their memory; it is copied only if two of them continue from the same one.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class KVCache:
     """The version of the newest state that was truncated."""
 
     def with_capacity(self, length: int) -> "KVCache":
-        """A new cache with the same content and room for at least `length` positions."""
+        """A new cache with the same content and a capacity of at least `length` positions."""
         missing = length - self.tensor.shape[3]
         return KVCache(F.pad(self.tensor, (0, 0, 0, missing + -length % GROWTH)))
 
@@ -65,17 +65,17 @@ class SourceKeys:
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What each row has decoded so far. Row = sentence x beams + beam: beams share one copy of their source."""
+    """The decoder state of each row. Row = sentence x beams + beam; beams share one copy of their source."""
 
     cache: KVCache
     lengths: tuple[int, ...]
-    """Of row r, the first lengths[r] positions of the cache count."""
+    """The first lengths[r] positions of the cache are valid for row r."""
     sources: SourceKeys
     version: int = 0
-    """That of the cache when this state was made."""
+    """The version of the cache when this state was created."""
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "DecoderState":
-        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i]."""
+        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
         self._require_intact()
         cache = KVCache(self.cache.tensor.index_select(1, rows))
         lengths = self.lengths[:1] * len(rows) if self.level else tuple(self.lengths[row] for row in rows.tolist())
@@ -87,7 +87,7 @@ class DecoderState:
         return self.reorder(index, index)
 
     def truncate(self, lengths: Sequence[int]) -> "DecoderState":
-        """Row r forgets its positions from lengths[r] on. This state must not be used afterwards."""
+        """Truncate row r to lengths[r] positions. This state must not be used afterwards."""
         cache = self._owned()
         cache.truncated = cache.version
         cache.version += 1
@@ -99,7 +99,7 @@ class DecoderState:
         return self.lengths.count(self.lengths[0]) == len(self.lengths)
 
     def writable(self, width: int) -> KVCache:
-        """A cache with these positions and room for `width` more; what another state holds stays as it is."""
+        """A cache with these positions and capacity for `width` more; other states are not changed."""
         needed = max(self.lengths) + width
         cache = self._owned()
         return cache if needed <= cache.tensor.shape[3] else cache.with_capacity(needed)
@@ -111,7 +111,7 @@ class DecoderState:
         return DecoderState(cache, lengths, self.sources, cache.version)
 
     def _owned(self) -> KVCache:
-        """The cache itself, or a copy if another state has gone on from this one."""
+        """The cache itself, or a copy if another state has continued from this one."""
         if self.cache.version == self.version:
             return self.cache
         self._require_intact()

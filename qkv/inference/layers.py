@@ -1,4 +1,4 @@
-"""The layers of a Transformer without gradients, and one pass of a state through them."""
+"""Fused Transformer layers for inference, and one pass through them."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from qkv.models.transformer.stacks.base import Layers
 
 
 class FusedEncoderLayer:
-    """An `EncoderLayer` without gradients: weights fused and bound as plain tensors."""
+    """An `EncoderLayer` for inference: fused weights as plain tensors."""
 
     def __init__(self, layer: EncoderLayer | DecoderLayer) -> None:
         self.attention = for_inference(layer.attention)
@@ -128,7 +128,7 @@ class SourceProjections:
 
 
 def additive(mask: Tensor, like: Tensor) -> Tensor:
-    """A boolean mask, True = may attend, as PyTorch's kernel adds it: 0 or -inf."""
+    """A boolean mask, True = may attend, as an additive mask: 0 or -inf."""
     return like.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
 
 

@@ -1,4 +1,4 @@
-"""How matrices lie in memory: by columns, a product with a few rows is faster; with a single row it is slower."""
+"""Memory layout of matrices: column-major is faster for products with a few rows, slower for a single row."""
 
 import copy
 from typing import TypeVar
@@ -11,12 +11,12 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def by_columns(matrix: Tensor) -> Tensor:
-    """The same matrix, column by column in memory."""
+    """The same matrix in column-major layout."""
     return matrix.t().contiguous().t()
 
 
 def copied_by_columns(module: Module) -> Module:
-    """A copy of a module in evaluation mode, with the matrices of its linear layers by columns."""
+    """A copy of a module in evaluation mode, with column-major linear layers."""
     copied = copy.deepcopy(module).eval()
     for part in copied.modules():
         if isinstance(part, nn.Linear):
@@ -25,7 +25,7 @@ def copied_by_columns(module: Module) -> Module:
 
 
 def lay_by_columns(*owners: object) -> None:
-    """Lay out the fused projections that these objects hold by columns."""
+    """Convert the fused projections of these objects to column-major layout."""
     for owner in owners:
         for part in vars(owner).values():
             for projection in part if isinstance(part, list) else [part]:

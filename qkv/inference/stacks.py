@@ -1,4 +1,4 @@
-"""Encoder and decoder without gradients."""
+"""Fused encoder and decoder for inference."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class FusedEncoder:
 
     def __init__(self, encoder: Encoder, by_columns: bool = False) -> None:
         self.encoder = encoder
-        # A layer that stands at several depths is laid out once.
+        # A shared layer is fused once.
         made = {layer: FusedEncoderLayer(layer) for layer in encoder.in_order()}
         self.layers = [made[layer] for layer in encoder.in_order()]
         if by_columns:

@@ -1,7 +1,7 @@
 """The Transformer without gradients: `encode` a source once, then `extend` the output by one position or by several.
 
-Keys and values of what was decoded stay in a KV cache. A search takes steps of one token; a search that guesses what
-follows has W tokens verified in one pass, as if those before each of them were right, and truncates what was wrong.
+Keys and values of decoded positions stay in a KV cache. A search extends it by one token per step; speculative decoding
+verifies W tokens in one pass and truncates the rejected ones.
 """
 
 import torch
@@ -19,7 +19,7 @@ from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.transformer.model import Transformer
 
 MOST_KEPT = 1024
-"""Positions up to which the causal mask of all of them is kept."""
+"""The causal mask is cached up to this many positions."""
 
 
 class TransformerInference:
@@ -28,8 +28,7 @@ class TransformerInference:
     Args:
         model: An autoregressive model.
         attention: Give the cross-attention of the last layer with every output, whatever the head needs.
-        few_rows: Lay the weights out for products with a few rows, as verification has them, instead of for one row or
-            many.
+        few_rows: Use the weight layout for products with a few rows, as in verification.
     """
 
     def __init__(self, model: Transformer, attention: bool = False, few_rows: bool = False) -> None:
@@ -92,8 +91,8 @@ class TransformerInference:
             return Block(AttentionContext(pos[end - width :], pos, causal), width, self._causal_mask(end, width, like))
         index = torch.tensor(state.lengths, device=like.device)[:, None] + pos[:width]
         mask = additive(pos <= index[..., None], like)[:, None]
-        # A short row is filled up to the width of the others, perhaps beyond the last position that the model knows:
-        # what it writes there is never attended to.
+        # A short row is padded to the width of the others, perhaps beyond the model's last position: what it writes
+        # there is never attended to.
         q_pos = index if self.tgt_limit is None else index.clamp_max(self.tgt_limit - 1)
         return Block(AttentionContext(q_pos, pos, causal), width, mask, index)
 
@@ -103,7 +102,7 @@ class TransformerInference:
         return self._range[:count]
 
     def _causal_mask(self, end: int, width: int, like: Tensor) -> Tensor:
-        """[W, end]: -inf where a key (column) stands behind its query (one of the last W positions), else 0."""
+        """[W, end]: -inf where a key (column) follows its query (one of the last W positions), else 0."""
         if end > MOST_KEPT:
             return like.new_full((width, end), -torch.inf).triu_(1 + end - width)
         known = self._causal

@@ -15,9 +15,9 @@ TransformerModel = TypeVar("TransformerModel", bound=Transformer)
 
 
 def fused(model: TransformerModel) -> TransformerModel:
-    """A copy, as the weights are now, that computes the same and faster; it cannot be trained.
+    """A faster copy of the model with its present weights; it cannot be trained.
 
-    For one short text, calling an operation takes as long as computing it.
+    For one short text, the overhead of calling an operation is as large as computing it.
     """
     copied = copied_by_columns(model)
     copied.encoder, copied.decoder = WholeEncoder(copied.encoder), WholeDecoder(copied.decoder)

@@ -1,4 +1,4 @@
-"""What is learned: a model and a batch to a loss. Importing the package registers the objective of every decoder."""
+"""Objectives: a model and a batch to a loss. Importing the package registers the objective of every decoder kind."""
 
 from qkv.objectives import canvas, ctc, dag, mask_predict, nat
 

@@ -1,4 +1,4 @@
-"""Costs of a model's own (see `auxiliary_losses`) beside what the objective minimises."""
+"""Auxiliary losses of a model (see `auxiliary_losses`), added to the objective."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ def with_auxiliary_losses(training_loss: TrainingLoss) -> TrainingLoss:
     """Decorator of an objective's `training_loss`: sum + Σ over sentences of (target tokens) · (cost of the sentence).
 
     A cost counts for each target token as the objective's own loss does, so it does not depend on how an update is
-    cut into micro-batches. It is no part of the likelihood. A pass without gradients inside, which only looks, is free.
+    cut into micro-batches. It is not part of the likelihood. Passes without gradients add no cost.
     """
 
     @wraps(training_loss)

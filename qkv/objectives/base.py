@@ -1,4 +1,4 @@
-"""What an objective is, and what it returns."""
+"""The objective interface, and its report."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,29 +12,29 @@ from qkv.models.base import Model
 
 @dataclass(frozen=True)
 class LossReport:
-    """Sums, not means: the trainer adds up an update's reports and divides once.
+    """Sums, not means: the trainer sums the reports of an update and divides once.
 
-    So the result does not depend on how an update is cut into micro-batches or dealt to workers.
+    So the result does not depend on how an update is split into micro-batches or over workers.
     """
 
     sum: Tensor
     """What is minimised, summed over the target tokens; has a gradient."""
     nll: float
-    """Plain negative log-likelihood, summed; perplexity comes from this one."""
+    """Plain negative log-likelihood, summed; used for the perplexity."""
     weight: float
-    """How many target tokens count."""
+    """The number of target tokens that count."""
     left_out: int = 0
-    """Pairs that the model cannot learn as they are, because their target has no place on its canvas."""
+    """Pairs that the model cannot learn as they are, because the target does not fit its canvas."""
 
 
 class Objective(Protocol):
     """A batch and a model to a loss."""
 
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
-        """With all that is random or regularises; `update` counts from 1."""
+        """With noise and regularisation; `update` counts from 1."""
 
     def validation_loss(self, model: Model, batch: Batch) -> LossReport:
-        """Plain negative log-likelihood; depends on nothing random."""
+        """Plain negative log-likelihood; deterministic."""
 
 
 def without_end(batch: Batch, pad: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Which objective a model is trained with: its decoder decides."""
+"""The objective of a model, by its decoder kind."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from qkv.text.special import SpecialIds
 
 
 def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | None:
-    """What of the objective does not go with the decoder, if anything."""
+    """Why the decoder does not support the objective's settings; None: it does."""
     if config.glancing and not decoder.glances:
         return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat, ctc or dag"
     for name, value in (("noise", config.noise), ("consistency", config.consistency)):

@@ -14,7 +14,7 @@ from qkv.objectives.parts import ObjectiveParts, objectives
 
 
 class Canvas:
-    """Σ of the cross-entropy of Y and its END + `tail` · Σ of that of every END behind it.
+    """Σ of the cross-entropy of Y and its END + `tail` · Σ of that of every later END.
 
     A target that is longer than its canvas is cut and counted.
     """

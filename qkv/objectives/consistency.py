@@ -1,4 +1,4 @@
-"""Consistency by name: a second pass over the same pairs that is to predict what the first one does."""
+"""Consistency training: a second pass over the same pairs should agree with the first."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +21,10 @@ from qkv.text.special import SPECIAL, SpecialIds
 
 
 class Consistency:
-    """Two passes over the same pairs, and how far apart their predictions may be.
+    """Two passes over the same pairs, and a loss on their disagreement.
 
     Args:
-        agreement: How the two predictions make a loss.
+        agreement: The factors of the loss.
         special: Ids of the special tokens.
     """
 
@@ -37,7 +37,7 @@ class Consistency:
         raise NotImplementedError
 
     def loss(self, model: Model, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
-        """The likelihood in the report is the first pass's."""
+        """The likelihood in the report is that of the first pass."""
         states, context = self.decode(model, batch, tgt_in)
         counts = batch.tgt_weight > 0
         weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
@@ -52,7 +52,7 @@ class Consistency:
 
 
 class ConsistencyConfig(Config):
-    """Two passes and how far apart they may be."""
+    """Two passes, and a loss on their disagreement."""
 
     def build(self, special: SpecialIds) -> Consistency:
         raise NotImplementedError

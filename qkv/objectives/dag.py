@@ -1,4 +1,4 @@
-"""DA-Transformer: the probability of all paths through the graph that say the target."""
+"""DA-Transformer: the probability of all paths through the graph that emit the target."""
 
 import torch
 from torch import Tensor
@@ -57,7 +57,7 @@ class _Pairs(LatticePairs):
         inside = (torch.arange(path.shape[1], device=path.device) < self.lengths[:, None]) & self.fits[:, None]
         wrong = inside & (right < best.gather(1, path))
         shown = choose_some(inside, glance_counts(wrong, ratio), torch.default_generator)
-        # What is not shown is written to the first vertex, which reads the start symbol whatever stands there.
+        # Tokens that are not shown are scattered to the first vertex, which always reads the start symbol.
         return self.open.scatter(1, path * shown, torch.where(shown, self.targets, SPECIAL.mask))
 
 

@@ -1,4 +1,4 @@
-"""How the parts of a model that guess several tokens at once are trained: on what the model has computed."""
+"""Training of draft heads on the states of their model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,7 +69,7 @@ def _at_rest(model: Model, frozen: bool) -> Iterator[None]:
 
 
 def _blockwise_loss(head: BlockwiseHeads, weight: Tensor, decoded: Tensor, batch: Batch) -> LossReport:
-    """The mean over the heads of the cross-entropy of the token that each of them guesses."""
+    """The mean over the heads of the cross-entropy of their tokens."""
     counts = batch.tgt_weight > 0
     vectors = head(decoded[counts])
     plain = no_smoothing(len(weight))

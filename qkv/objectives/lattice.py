@@ -1,4 +1,4 @@
-"""What the objectives have in common that add up all paths over a canvas which say the target."""
+"""The base class of objectives that sum over all paths of a canvas that emit the target."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ class LatticePairs:
     """The pairs of a batch, their sources read by the model."""
 
     fits: Tensor
-    """[B], whether any path says the target."""
+    """[B], whether any path emits the target."""
 
     def __init__(self, model: StretchedModel, batch: Batch, special: SpecialIds) -> None:
         self.source: EncodedSource = model.read(batch.src, batch.src_keep)
@@ -31,7 +31,7 @@ class LatticePairs:
         raise NotImplementedError
 
     def glance(self, ratio: float) -> Tensor:
-        """The canvas with some tokens of the most probable path, the more the further the best guess is from it."""
+        """The canvas with some tokens of the most probable path: more, the more errors the first pass made."""
         raise NotImplementedError
 
     def at_each(self, columns: Tensor) -> Tensor:
@@ -56,8 +56,8 @@ class LatticePairs:
 class Lattice:
     """loss = Σ over pairs of -confidence · log P(Y | X) + |Y| · mean over positions of the smoothing's cross-entropy.
 
-    Which positions count in the mean, the kind says. Tokens are counted without END, which no path says. A target that
-    no path of the canvas says is left out and counted. With glancing, a second pass reads some tokens of the most
+    The kind decides which positions count in the mean. Tokens are counted without END, which no path emits. A target
+    that no path emits is left out and counted. With glancing, a second pass reads some tokens of the most
     probable path to Y; its loss is that of the whole target.
     """
 

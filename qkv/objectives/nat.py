@@ -27,7 +27,7 @@ class LengthPairs:
         self.source: EncodedSource = model.read(batch.src, batch.src_keep)
         self.targets, self.lengths = without_end(batch, parts.special.pad)
         self.inside = torch.arange(self.targets.shape[1], device=self.targets.device) < self.lengths[:, None]
-        # An empty target has a canvas, too; its one position counts nowhere.
+        # An empty target has a canvas too; its one position is never counted.
         self.open = open_canvas(self.lengths.clamp(min=1), self.targets.shape[1])
 
     def loss(self, tgt_in: Tensor, smoothing: Smoothing, length_weight: float) -> LossReport:
@@ -47,7 +47,7 @@ class LengthPairs:
 
     @torch.no_grad()
     def glance(self, ratio: float) -> Tensor:
-        """The open canvas with some right tokens, the more the more a first pass got wrong."""
+        """The open canvas with some target tokens: more, the more errors a first pass made."""
         decoded = self.model.fill(self.open, self.source)[self.inside]
         logits, highest = label_logits(decoded, self.model.head.weight, self.targets[self.inside][:, None])
         wrong = torch.zeros_like(self.inside).index_put((self.inside,), logits[:, 0] < highest)
@@ -56,7 +56,7 @@ class LengthPairs:
 
 
 class Nat:
-    """Every token from the source alone; what glancing shows carries no loss."""
+    """Every token from the source alone; tokens shown by glancing have no loss."""
 
     def __init__(self, decoder: NatConfig, parts: ObjectiveParts) -> None:
         self.decoder = decoder

@@ -1,4 +1,4 @@
-"""Noise in the decoder's input against error propagation; the targets stay as they are."""
+"""Noise on the decoder's input against error propagation; the targets do not change."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from qkv.text.special import NAMES, SPECIAL, SpecialIds
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Changes some of the tokens that the decoder reads; never the start symbol or padding.
+    """Changes some tokens of the decoder's input; never the start symbol or padding.
 
     Args:
         rate: Share of the target tokens that are changed.
@@ -39,7 +39,7 @@ class Noise:
 
 
 class NoiseConfig(Config):
-    """One way to disturb what the decoder reads."""
+    """A kind of noise on the decoder's input."""
 
     rate: float = Field(default=0.1, ge=0, le=1)
     """Share of the target tokens that are changed; never the start symbol or padding."""
@@ -113,7 +113,7 @@ class MaskOut(Noise):
 
 @noises.register
 class SwapConfig(NoiseConfig):
-    """The chosen tokens change places among themselves, none by more than `distance` of them."""
+    """A local shuffle of the chosen tokens: none moves by more than `distance`."""
 
     kind: Literal["swap"] = "swap"
     distance: int = Field(default=3, ge=1)
@@ -125,7 +125,7 @@ class SwapConfig(NoiseConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Swap(Noise):
-    """The chosen tokens change places among themselves, none by more than `distance` of them."""
+    """A local shuffle of the chosen tokens: none moves by more than `distance`."""
 
     distance: int = 3
 

@@ -18,7 +18,7 @@ from qkv.text.special import SpecialIds
 
 
 class GlancingConfig(Config):
-    """Glancing training (GLAT): a first pass guesses, and of what it got wrong a share is shown to the second."""
+    """Glancing training (GLAT): the second pass sees a share of the tokens that the first one got wrong."""
 
     start: float = Field(default=0.5, ge=0, le=1)
     """Tokens that are shown for each wrong one, at the first update."""

@@ -1,4 +1,4 @@
-"""Label smoothing by name. Published systems mean different things by it; each form has its own kind here."""
+"""Label smoothing. Published systems mean different things by it; each variant is a kind."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ Frequencies = Callable[[], Tensor]
 
 
 class SmoothingConfig(Config):
-    """How the target distribution differs from the one right token."""
+    """The target distribution of label smoothing."""
 
     def build(self, vocab_size: int, pad: int, frequencies: Frequencies) -> Smoothing:
         raise NotImplementedError

@@ -24,11 +24,11 @@ class ObjectiveConfig(Config):
     smoothing: AnySmoothing = Others(amount=0.1)
     """Label smoothing, in one of its published forms."""
     noise: list[AnyNoise] = Field(default_factory=list)
-    """Disturbances of the decoder's input, applied one after the other, in training only."""
+    """Noise on the decoder's input, applied in order, in training only."""
     consistency: AnyConsistency | None = None
-    """A second pass in training that is to predict what the first one does; about twice the time for an update."""
+    """A second pass in training that should agree with the first; about twice the time per update."""
     glancing: GlancingConfig | None = None
-    """A look at the target that grows with the errors of a first pass; for the decoders nat, ctc and dag."""
+    """Glancing training; for the decoders nat, ctc and dag."""
 
 
 class TeacherForcing:

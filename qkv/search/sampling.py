@@ -1,4 +1,4 @@
-"""Outputs drawn at random from p(Y | X), or from what is most probable of it."""
+"""Sampling from p(Y | X), optionally truncated to the most probable tokens."""
 
 import random
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ from qkv.search.walk import Walker, refuse_required, walk
 
 
 class SamplingConfig(SteppedSearch):
-    """How outputs are drawn: log p / temperature, then only `top_k`, then only `top_p`, then one token at random.
+    """Sampling settings: log p / temperature, then `top_k`, then `top_p`, then one random token.
 
-    The random numbers depend on the seed, the source and the number of the sample alone: neither the batch nor the
-    order of the sentences changes what is drawn.
+    The random numbers depend only on the seed, the source and the index of the sample: neither the batch nor the order
+    of the sentences changes the samples.
     """
 
     samples: int = Field(default=1, ge=1, le=1_000_000)
-    """How many outputs are drawn for each sentence."""
+    """Samples per sentence."""
     temperature: float = Field(default=1.0, ge=0.001, le=1000)
-    """Below 1 the probable becomes more probable, above 1 less."""
+    """Below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int = Field(default=0, ge=0)
-    """Only the k most probable tokens (of equals the lowest ids); 0: all."""
+    """Only the k most probable tokens (ties by lowest id); 0: all."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Only the most probable tokens that together have at least this probability."""
     seed: int = Field(default=0, ge=-(2**63), le=2**63 - 1)
-    """Another seed draws other outputs."""
+    """Seed of the random numbers."""
 
     @property
     def rows(self) -> int:
         return self.samples
 
     def draw(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        """All samples of each sentence, in the order in which they are numbered; the score is log p(Y | X)."""
+        """All samples of each sentence, in order; the score is log p(Y | X)."""
         rules = Rules(task, self.no_repeat_ngram)
         sources = [ids[keep].tolist() for ids, keep in zip(task.src, task.src_keep, strict=True)]
         dice = [[_Dice(f"{self.seed} {copy} {ids}") for copy in range(self.samples)] for ids in sources]
@@ -56,22 +56,22 @@ class SamplingConfig(SteppedSearch):
         return walk(steps, task, rules, self.samples, choose)
 
     def _token(self, log_probs: NDArray[np.float32], uniform: float) -> int:
-        """The token at `uniform` of the way through the probabilities, in the order of ids."""
+        """The token at quantile `uniform` of the distribution, in the order of ids."""
         highest = log_probs.max()
         if np.isnan(highest):
             raise not_a_number()
         if highest == -np.inf:
-            return 0  # nothing may follow, which its log p says
+            return 0  # no token is allowed, as its log p says
         weights = np.exp((log_probs - highest) / np.float32(self.temperature))
         ids = likeliest(weights, self.top_k, self.top_p)
         reached = weights[ids].cumsum(dtype=np.float64)
-        # Rounding must not lead beyond the last token that has a probability at all.
+        # Rounding must not select a token after the last one with a positive probability.
         target = min(uniform * reached[-1], np.nextafter(reached[-1], 0))
         return int(ids[reached.searchsorted(target, side="right")])
 
 
 class _Dice:
-    """A random number for each step; those of steps that were not asked for are skipped."""
+    """One random number per step; steps that are not requested are skipped."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -88,7 +88,7 @@ class _Dice:
 def likeliest(weights: NDArray[np.float32], top_k: int, top_p: float) -> NDArray[np.int64]:
     """The ids, in ascending order, of the `top_k` largest weights, and of these the fewest that have `top_p` of all.
 
-    The id that crosses `top_p` is kept; of equal weights those with the lowest ids.
+    The id that crosses `top_p` is kept; ties go to the lowest ids.
     """
     ids = np.arange(len(weights))
     if 0 < top_k < len(weights):
@@ -96,7 +96,7 @@ def likeliest(weights: NDArray[np.float32], top_k: int, top_p: float) -> NDArray
         ids = _descending(weights, (weights >= least).nonzero()[0])[:top_k]
     if top_p < 1:
         wanted = top_p * weights[ids].sum(dtype=np.float64)
-        # All that are smaller have together less than the rest: they need not be sorted.
+        # All smaller ones together have less than the rest, so they need not be sorted.
         least = (1 - top_p) * weights[ids].sum(dtype=np.float64) / len(ids)
         ids = _descending(weights, ids[weights[ids] >= least])
         reached = weights[ids].cumsum(dtype=np.float64)
@@ -105,7 +105,7 @@ def likeliest(weights: NDArray[np.float32], top_k: int, top_p: float) -> NDArray
 
 
 def _descending(weights: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest first, of equals the lowest id."""
+    """In descending order, ties by lowest id."""
     ids = np.sort(ids)
     return ids[np.argsort(-weights[ids], kind="stable")]
 

@@ -1,4 +1,4 @@
-"""How probable a model finds given outputs: log p(target | source), token by token."""
+"""Forced decoding: log p(target | source), token by token."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from qkv.text import TokenizerPair
 from qkv.text.special import NEVER_OUTPUT
 
 BATCH_TOKENS = 4096
-"""Tokens of both sides of a batch, if nothing else is said."""
+"""Default size of a batch, in tokens of both sides."""
 ROWS = 2048
-"""Positions whose probabilities over the whole vocabulary are in memory at once."""
+"""Positions whose logits are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PairScore:
     """log p(target | source), END included."""
     tokens: list[str]
     token_scores: list[float]
-    """The log-probability of each token and of END; they add up to `score`."""
+    """The log-probability of each token and of END; their sum is `score`."""
 
     @property
     def per_token(self) -> float:
@@ -53,7 +53,7 @@ def score_pairs(
     first: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[PairScore]:
-    """The scores in the order of the pairs; several models vote as they do in a search."""
+    """The scores in the order of the pairs; several models form an ensemble, as in a search."""
     src = tokenizers.src.encode_batch([source for source, _ in pairs])
     tgt = tokenizers.tgt.encode_batch([target for _, target in pairs])
     _check_lengths(models, src, tgt, first)

@@ -1,6 +1,6 @@
-"""What a search knows of a model: start with the source, then one token at a time.
+"""The interface between a search and a model: start with the source, then one token at a time.
 
-A search sees only `StepFunction`, so one model, an ensemble of several, or a table in a test are the same to it.
+A search knows only `StepFunction`: one model, an ensemble, or a table in a test.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from qkv.models.base import IncrementalState, Model
 from qkv.text.special import NEVER_OUTPUT
 
 PIECE = 256
-"""Positions that a pass over given tokens reads at once: more take memory and are not faster."""
+"""Positions per pass over given tokens: more take memory and are not faster."""
 
 
 class StepOutput(NamedTuple):
-    """What a step says about the next token of each row."""
+    """The next-token distribution of each row."""
 
     log_probs: Tensor
     """[R, V], normalised over what may be output; the others are -inf."""
     attention: Tensor | None
-    """[R, S], the mean of the last layer's cross-attention heads; only from a step function that was asked for it."""
+    """[R, S], the mean of the last layer's cross-attention heads; only if requested."""
 
 
 class ForcedOutput(NamedTuple):
-    """What steps said about tokens that were given."""
+    """The output of steps over given tokens."""
 
     log_probs: Tensor
     """[B, W], of each token."""
@@ -43,15 +43,15 @@ class StepFunction(Protocol):
         """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
     def step(self, tokens: Tensor, state: Any) -> tuple[StepOutput, IncrementalState]:
-        """Append the last token of each row [R], the start symbol first, and say what may follow.
+        """Append the last token of each row [R], the start symbol first, and return the next-token distribution.
 
-        `state` is what `start` or `step` gave; each step function knows its own kind.
+        `state` comes from `start` or `step`; its type is the step function's own.
         """
 
     def force(self, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, IncrementalState]:
-        """W steps of which it is known what they say: `tokens` [B, 1 + W] begin with the start symbol.
+        """W steps over given tokens: `tokens` [B, 1 + W] begin with the start symbol.
 
-        `state` is what `start` gave; afterwards all tokens but the last one have been read by every row.
+        `state` comes from `start`; afterwards every row has read all tokens but the last one.
         """
 
 
@@ -104,7 +104,7 @@ class PrefixSteps:
 
 
 class ModelSteps:
-    """The cached steps of a model as it is now: make a new one after its weights have changed."""
+    """Cached steps of a model. It copies the weights: make a new one after they have changed."""
 
     def __init__(self, model: Model, attention: bool = False) -> None:
         self.model = model.inference().require_steps(attention)
@@ -125,7 +125,7 @@ class ModelSteps:
     @torch.inference_mode()
     def force(self, tokens: Tensor, state: IncrementalState, beams: int) -> tuple[ForcedOutput, IncrementalState]:
         sentences = torch.arange(len(tokens), device=tokens.device)
-        # The rows of a sentence read the same: it is read once, and its keys and values are copied.
+        # All rows of a sentence read the same tokens: they are read once, and their keys and values are copied.
         state = state.reorder(sentences * beams, sentences)
         scores, weights = [], list[Tensor]()
         for first in range(0, tokens.shape[1] - 1, PIECE):

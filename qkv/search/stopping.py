@@ -1,7 +1,7 @@
-"""When a beam search is done with a sentence that still has live hypotheses.
+"""Stopping rules of beam search, for a sentence that still has live hypotheses.
 
-A weak END among the first candidates is a finished hypothesis, too. In a small vocabulary nearly every step has one, so
-counting what has ended says nothing about what has not: the two other rules compare the scores of both.
+An improbable END among the first candidates is a finished hypothesis too. With a small vocabulary nearly every step has
+one, so the number of finished hypotheses says little: the two other rules compare their scores with the live ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ LengthPenalty = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Standing:
-    """How far the search for one sentence has come."""
+    """The state of the search for one sentence."""
 
     finished: Sequence[float]
     """The scores of the hypotheses that ended, best first."""
     best_live: float
-    """log p of the best one that goes on."""
+    """log p of the best live one."""
     length: int
-    """The number of tokens of those that go on."""
+    """The number of tokens of the live ones."""
     max_length: int
 
 
@@ -32,7 +32,7 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class Enough:
-    """`count` hypotheses have ended, however bad they are."""
+    """Stop when `count` hypotheses have ended, whatever their scores."""
 
     count: int
 
@@ -44,7 +44,7 @@ class Enough:
 class Exact:
     """`wanted` hypotheses have ended, and no live one can become better than these, whatever follows it.
 
-    log p only falls, and a length penalty is largest at one end of the lengths that are left.
+    log p only decreases, and a length penalty is largest at one end of the remaining lengths.
     """
 
     wanted: int

@@ -1,4 +1,4 @@
-"""One token after another without looking back: what greedy search and sampling share."""
+"""Token-by-token generation without a beam: shared by greedy search and sampling."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from qkv.search.steps import StepFunction
 
 @dataclass(eq=False, slots=True)
 class Walker:
-    """One output in the making."""
+    """One partial output."""
 
     sentence: int
     copy: int
-    """Which of the outputs of its sentence it is."""
+    """Its index among the outputs of its sentence."""
     partial: Partial
     walking: bool = True
     ended: bool = False
 
 
 Choose = Callable[[Tensor, Sequence[Walker]], tuple[list[int], list[float]]]
-"""log p [R, V] and who asks -> the next token of each row and its log p; -inf: nothing may follow."""
+"""(log p [R, V], rows) -> the next token of each row and its log p; -inf: no token is allowed."""
 
 
 @torch.no_grad()
 def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choose: Choose) -> list[list[Hypothesis]]:
-    """`copies` outputs for each sentence; their score is log p(Y | X). A sentence whose outputs are ready leaves."""
+    """`copies` outputs per sentence; their score is log p(Y | X). Finished sentences leave the batch."""
     walkers = [[Walker(index, copy, Partial()) for copy in range(copies)] for index in range(len(task.limits))]
     live = [index for index, limits in enumerate(task.limits) if limits.max_length]
     rows = [walker for index in live for walker in walkers[index]]
@@ -70,7 +70,7 @@ def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choos
 
 
 def refuse_required(task: SearchTask, kind: str) -> None:
-    """Required sequences need hypotheses that differ in how much of them they hold."""
+    """Reject required sequences: they need hypotheses that differ in how much of them they contain."""
     if any(constraints.required for constraints in task.constraints):
         raise UsageError(f"the search kind {kind} cannot take required words: use the kind beam")
 

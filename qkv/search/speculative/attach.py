@@ -1,4 +1,4 @@
-"""A model's folder with a drafter in it, so that the two go together."""
+"""Store a drafter in the folder of its model."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from qkv.search.speculative.drafting import DRAFTER, require_autoregressive
 def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
     """Put the model in `drafter` into the folder of `model`, or into a copy of it in `out`; the folder written.
 
-    Whatever was attached before is replaced. Raises UsageError if the two do not go together.
+    Whatever was attached before is replaced. Raises UsageError if the two are incompatible.
     """
     folder, other = locate_model(model), locate_model(drafter)
     if verify_folder(folder).get("what") != "model":

@@ -1,4 +1,4 @@
-"""What draft and verify knows of a model: start with the source, then blocks of tokens that may be taken back."""
+"""The interface between speculative decoding and a model: start with the source, then blocks that may be truncated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,42 +13,42 @@ from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 
 class BlockOutput(NamedTuple):
-    """What a pass says at each position of a block: as a step would, had the tokens before it been said."""
+    """The output of a pass at each position of a block, as a step after the preceding tokens would give it."""
 
     log_probs: Tensor
     """[R, W, V], see `StepOutput`."""
     decoded: Tensor
-    """[R, W, D], what the output head read."""
+    """[R, W, D], the states that the head reads."""
     attention: Tensor | None
     """[R, W, S], see `StepOutput`."""
 
 
 class BlocksState(Protocol):
-    """What each row has decoded so far; only the newest state of a run may go on."""
+    """The decoder state of each row; only the newest state may be extended."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many tokens each row has been given, the start symbol counted."""
+        """The number of tokens of each row, the start symbol included."""
 
     def truncate(self, lengths: Sequence[int]) -> Self:
-        """Row r forgets its tokens from lengths[r] on."""
+        """Truncate row r to lengths[r] tokens."""
 
     def select(self, rows: Sequence[int]) -> Self:
         """Only these rows, in this order."""
 
 
 class BlockFunction(Protocol):
-    """One row for each sentence."""
+    """One row per sentence."""
 
     def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlocksState]:
         """Read the sources [B, S]: their memory, and nothing decoded yet."""
 
     def extend(self, tokens: Tensor, state: Any) -> tuple[BlockOutput, BlocksState]:
-        """Append tokens [R, W], the start symbol first, and say what may follow each of them."""
+        """Append tokens [R, W], the start symbol first, and return the distribution after each of them."""
 
 
 class ModelBlocks:
-    """The cached wide passes of a model as it is now."""
+    """Cached passes of a model over several tokens; it copies the weights."""
 
     def __init__(self, model: Model, attention: bool = False) -> None:
         self.model = model.inference().require_blocks(attention)

@@ -1,4 +1,4 @@
-"""Greedy search with drafts: which drafter a model has, and the two at work together."""
+"""Greedy search with a drafter."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ DraftLike = DrafterConfig | Path | str | None
 
 
 class Drafting:
-    """A model and its drafter, ready to decode. It holds the weights that they have now."""
+    """A model and its drafter, ready to decode. It copies their weights."""
 
     def __init__(self, config: DrafterConfig, saved: SavedModel) -> None:
         self.model = saved.model
@@ -29,14 +29,14 @@ class Drafting:
         self._blocks: dict[bool, BlockFunction] = {}
 
     def run(self, search: GreedyConfig, task: SearchTask, attention: bool) -> list[list[Hypothesis]]:
-        """What `search.run` gives, in fewer passes."""
+        """The same result as `search.run`, in fewer passes."""
         if attention not in self._blocks:
             self._blocks[attention] = ModelBlocks(self.model, attention)
         return draft_and_verify(self._blocks[attention], self.drafter, self.pace, task, search.rules(task))
 
 
 def require_draft(draft: object) -> None:
-    """Refuse what is no `DraftLike`."""
+    """Reject anything that is not a `DraftLike`."""
     if not isinstance(draft, DraftLike):
         raise ArgumentError(f"draft: must be a drafter, a word or a folder, not {type_name(draft)}")
 

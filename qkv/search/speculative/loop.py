@@ -1,8 +1,8 @@
-"""Draft and verify: greedy search several tokens at a time, with exactly its output.
+"""Speculative decoding: the exact output of greedy search, several tokens per pass.
 
 With g(prefix) = argmax p(y | prefix, X), one wide pass over prefix and draft d_1 ... d_k gives g(prefix),
 g(prefix d_1), ..., g(prefix d_1 ... d_k). The longest d_1 ... d_m with d_i = g(prefix d_1 ... d_i-1) is kept, and
-g(prefix d_1 ... d_m) after it. If the prefix is greedy search's, all that is kept is what greedy search says, whatever
+g(prefix d_1 ... d_m) after it. So the output is always that of greedy search, whatever
 was drafted.
 """
 
@@ -24,16 +24,16 @@ from qkv.search.walk import Walker, go
 
 @dataclass(eq=False, slots=True)
 class DraftedRow:
-    """One sentence under way."""
+    """One sentence that is being decoded."""
 
     walker: Walker
     number: int
-    """Among the sentences that the drafter knows."""
+    """Its index for the drafter."""
     kept: list[int] = field(default_factory=list)
     guess: list[int] = field(default_factory=list)
     """The draft of this pass, without END."""
     right: int = 0
-    """How many of its tokens were kept."""
+    """The number of its tokens that were accepted."""
     passes: int = 0
 
     @property
@@ -45,7 +45,7 @@ class DraftedRow:
 def draft_and_verify(
     blocks: BlockFunction, drafter: Drafter, pace: DraftPace, task: SearchTask, rules: Rules
 ) -> list[list[Hypothesis]]:
-    """One hypothesis for each sentence, which also tells how many passes it took."""
+    """One hypothesis per sentence, with its number of passes."""
     walkers = [Walker(index, 0, Partial()) for index in range(len(task.limits))]
     able = [walker for walker in walkers if task.limits[walker.sentence].max_length]
     rows = [DraftedRow(walker, number) for number, walker in enumerate(able)]
@@ -54,7 +54,7 @@ def draft_and_verify(
     if live:
         src, src_keep = task.sources([row.sentence for row in live])
         memory, state = blocks.start(src, src_keep)
-        # A drafter that does not pay is not even asked to look at the sources.
+        # A drafter that does not pay need not read the sources.
         drafts = drafter.begin(DraftSources(src, src_keep, memory)) if pace.length(len(live)) else None
     while live:
         for row, length in zip(live, repeat(pace.length(len(live)))):
@@ -82,7 +82,7 @@ def draft_and_verify(
 
 
 def _guess(drafts: Drafts | None, row: DraftedRow, length: int, task: SearchTask) -> list[int]:
-    """What the drafter says, as far as it may be written; the pass itself says whether END follows."""
+    """The draft, cut at END and at the maximum length; the pass itself decides whether END follows."""
     remaining = task.limits[row.sentence].max_length - len(row.kept) - 1
     count = min(length, remaining)
     if drafts is None or count < 1:
@@ -92,7 +92,7 @@ def _guess(drafts: Drafts | None, row: DraftedRow, length: int, task: SearchTask
 
 
 def _tokens(live: Sequence[DraftedRow], task: SearchTask) -> Tensor:
-    """[R, W]: the last token of each row and its draft; a short one is filled up, and nobody looks there."""
+    """[R, W]: the last token of each row and its draft, padded to the longest."""
     width = 1 + max(len(row.guess) for row in live)
     given = [[row.kept[-1] if row.kept else task.special.bos, *row.guess] for row in live]
     filled = [[*tokens, *[task.special.pad] * (width - len(tokens))] for tokens in given]
@@ -100,7 +100,7 @@ def _tokens(live: Sequence[DraftedRow], task: SearchTask) -> Tensor:
 
 
 def _choose(output: BlockOutput, live: Sequence[DraftedRow], rules: Rules) -> tuple[list[list[int]], list[list[float]]]:
-    """What greedy search would say at each position of each row, and its log p."""
+    """The choice of greedy search at each position of each row, and its log p."""
     width, log_probs = output.log_probs.shape[1], output.log_probs.flatten(0, 1)
     if rules.active:
         log_probs = rules.apply(log_probs, [place for row in live for place in _places(row, width)])
@@ -110,7 +110,7 @@ def _choose(output: BlockOutput, live: Sequence[DraftedRow], rules: Rules) -> tu
 
 
 def _places(row: DraftedRow, width: int) -> list[Row]:
-    """What each position of a row has before it, if the draft is right so far."""
+    """The output before each position of a row, if the draft is right so far."""
     partial = row.walker.partial
     found: list[Row] = [(row.sentence, partial)]
     for token in row.guess:
@@ -122,7 +122,7 @@ def _places(row: DraftedRow, width: int) -> list[Row]:
 def _keep(
     row: DraftedRow, said: Sequence[int], scores: Sequence[float], attention: Tensor | None, task: SearchTask
 ) -> None:
-    """Go on as far as the draft is right, and one token further."""
+    """Accept the draft as far as it is right, and one more token."""
     row.passes += 1
     row.right = 0
     while True:

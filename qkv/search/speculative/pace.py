@@ -1,35 +1,35 @@
-"""How long the next drafts should be: long where they were right, none where they were not."""
+"""The length of the next drafts, adapted to how many tokens were accepted."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 OVERHEAD = 16.0
-"""What a pass costs beside its positions, counted in positions: for few rows most of a pass is reading the weights."""
+"""The fixed cost of a pass, in positions: with few rows, most of a pass is reading the weights."""
 FIRST_GUESS = 0.8
-"""How often a token of a draft is right, before anything is known."""
+"""Prior acceptance rate of a draft token."""
 TRUST = 3.0
-"""How many passes that first guess counts for."""
+"""Weight of the prior, in passes."""
 MEMORY = 0.8
-"""How much of what was known still counts after a pass."""
+"""Decay of the statistics per pass."""
 HOPE = 0.005
-"""How far the guess moves back to the first one with each pass without a draft: so that one is tried again."""
+"""Drift towards the prior with each pass without a draft, so that drafting is tried again."""
 
 Outcome = tuple[int, int]
-"""Of one draft: how many of its tokens were right, and how many it had."""
+"""Of one draft: the numbers of accepted and of drafted tokens."""
 
 
 class DraftPace(Protocol):
-    """Decides how long drafts are; outputs never depend on it."""
+    """Chooses the length of drafts; outputs never depend on it."""
 
     def length(self, rows: int) -> int:
-        """How many tokens to draft for each of so many sentences."""
+        """The number of tokens to draft for each of `rows` sentences."""
 
     def saw(self, outcomes: Sequence[Outcome]) -> None:
-        """After a pass: what became of the draft of each row."""
+        """Called after a pass, with the outcome of each row's draft."""
 
 
 class FullPace:
-    """Always whole blocks."""
+    """Always the maximum length."""
 
     def __init__(self, block: int) -> None:
         self.block = block
@@ -46,9 +46,9 @@ class AdaptivePace:
 
         max_k (1 + p_1 + p_1 p_2 + ... + p_1 ... p_k) rows / (overhead + (1 + k) rows)
 
-    where p_j, how often token j of a draft is right if those before it are, is a mean of what was seen that forgets.
-    A drafter that is always wrong is soon asked for nothing, and with many rows, where a position costs as much as it
-    does in a step, only drafts that are nearly certain pay.
+    where p_j, the acceptance rate of token j of a draft if those before it are accepted, is a decaying mean.
+    A drafter that is always wrong is soon not used, and with many rows, where a position costs as much as in a step,
+    only nearly certain drafts pay.
     """
 
     def __init__(self, block: int) -> None:

@@ -1,4 +1,4 @@
-"""Who guesses what follows: one file a kind."""
+"""Drafters: one file per kind."""
 
 from typing import Annotated
 

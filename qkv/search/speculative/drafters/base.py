@@ -1,6 +1,6 @@
-"""Who guesses what follows. A guess costs nothing but time when it is wrong: the model itself decides.
+"""Drafters propose the next tokens; the model verifies them, so a wrong draft costs only time.
 
-A new way to guess is a new file here.
+A new kind of drafter is a new file here.
 """
 
 from collections.abc import Sequence
@@ -16,63 +16,63 @@ from qkv.models.saved.folder import SavedModel
 
 @dataclass(frozen=True)
 class DraftSources:
-    """The sentences of a batch, as the model has read them."""
+    """The sentences of a batch, as encoded by the model."""
 
     src: Tensor
     """[B, S], each row ends with END."""
     src_keep: Tensor
     memory: Tensor
-    """[B, S, M], what its encoder made of them."""
+    """[B, S, M], the encoder's output."""
 
     def ids(self) -> list[list[int]]:
-        """The tokens of each source, END not among them."""
+        """The tokens of each source, without END."""
         return [row[keep].tolist()[:-1] for row, keep in zip(self.src, self.src_keep, strict=True)]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a pass has said about the drafts of some sentences."""
+    """The verification of the drafts of some sentences."""
 
     sentences: Sequence[int]
-    """Which ones they are."""
+    """Their indices."""
     said: Sequence[Sequence[int]]
-    """Of each the most probable token after what was kept, and after each token of the draft as if that were right."""
+    """For each, the most probable token after the kept ones, and after each token of the draft."""
     accepted: Sequence[int]
-    """Of each how many tokens of its draft were right; said[accepted] is the first token that follows them."""
+    """For each, the number of accepted draft tokens; said[accepted] is the token that follows them."""
     decoded: Tensor
-    """[R, W, D], the vectors behind `said`."""
+    """[R, W, D], the decoder states of `said`."""
 
 
 class Drafts(Protocol):
-    """The guesses for one batch of sentences, which are named by their numbers in it."""
+    """The drafts for one batch of sentences, which are referred to by index."""
 
     def propose(self, sentence: int, kept: Sequence[int], count: int) -> Sequence[int]:
-        """At most `count` tokens that may follow `kept`; END may be among them, and nothing after it counts."""
+        """At most `count` tokens to follow `kept`; tokens after END are ignored."""
 
     def learn(self, checked: Checked) -> None:
-        """Told after each pass."""
+        """Called after each pass."""
 
 
 class Drafter(Protocol):
     """Made by a config's `build`, for one model."""
 
     def begin(self, sources: DraftSources) -> Drafts:
-        """Look at the sentences of a batch."""
+        """Read the sentences of a batch."""
 
 
 BlockLength = Annotated[int, Field(ge=1)]
 
 
 class DrafterConfig(Config):
-    """What drafts, and how long a draft may be."""
+    """The kind of drafter, and the maximum length of a draft."""
 
     block: BlockLength = 8
-    """The most tokens of a draft."""
+    """Maximum number of tokens of a draft."""
     adaptive: bool = True
-    """Drafts become shorter where few of their tokens are right, and stop where they do not pay."""
+    """Shorten drafts where few tokens are accepted, and stop drafting where it does not pay."""
 
     def build(self, saved: SavedModel) -> Drafter:
-        """For the model that verifies; raises UsageError if this kind does not go with it."""
+        """For the model that verifies; raises UsageError if this kind does not support it."""
         raise NotImplementedError
 
 

@@ -1,15 +1,15 @@
-"""A draft of the whole output, written before: it is followed, left where it is wrong, and taken up again."""
+"""A draft of the whole output, made in advance: followed, left where it is wrong, and resumed."""
 
 from collections.abc import Sequence
 
 from qkv.search.speculative.drafters.base import Checked
 
 MEMORY = 3
-"""So many tokens at the end of the output are looked for in the draft."""
+"""Number of last output tokens that are searched for in the draft."""
 
 
 class Guide:
-    """One sentence's draft, and where in it the output stands."""
+    """The draft of one sentence, and the output's position in it."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = list(tokens)
@@ -17,7 +17,7 @@ class Guide:
         self.seen = 0
 
     def after(self, kept: Sequence[int]) -> list[int]:
-        """What is left of the draft after the output `kept`, which only grows from call to call."""
+        """The rest of the draft after the output `kept`, which only grows between calls."""
         for token in kept[self.seen :]:
             if self.at < len(self.tokens) and self.tokens[self.at] == token:
                 self.at += 1
@@ -28,7 +28,7 @@ class Guide:
         return self.tokens[self.at :]
 
     def _after_mistake(self, kept: Sequence[int]) -> int:
-        """Behind the nearest place that looks like the end of the output; if there is none, one token was replaced."""
+        """After the nearest match of the output's last tokens; without one, assume that one token was replaced."""
         for size in range(min(MEMORY, len(kept)), 0, -1):
             end = list(kept[-size:])
             found = [at for at in range(size, len(self.tokens) + 1) if self.tokens[at - size : at] == end]
@@ -38,7 +38,7 @@ class Guide:
 
 
 class GuidedDrafts:
-    """A guide for each sentence of a batch."""
+    """One guide per sentence of a batch."""
 
     def __init__(self, guides: Sequence[Sequence[int]]) -> None:
         self.guides = [Guide(tokens) for tokens in guides]

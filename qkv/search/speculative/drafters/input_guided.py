@@ -1,4 +1,4 @@
-"""Input-guided drafting: the output is guessed to be the input (Sun 2021; Ge 2022)."""
+"""Input-guided drafting: the source is the draft (Sun 2021; Ge 2022)."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from qkv.text.special import SPECIAL
 
 @drafters.register
 class InputConfig(DrafterConfig):
-    """The rest of the source is the draft: for correction, normalisation, and all that mostly copies; no training."""
+    """The rest of the source is the draft: for tasks that mostly copy, such as correction; needs no training."""
 
     kind: Literal["input"] = "input"
 
@@ -22,7 +22,7 @@ class InputConfig(DrafterConfig):
 
 
 class InputGuided:
-    """Follows the source; after a difference it goes on where the last tokens of the output stand in the source."""
+    """Follows the source; after a difference it resumes where the last output tokens occur in the source."""
 
     def begin(self, sources: DraftSources) -> Drafts:
         return GuidedDrafts([[*ids, SPECIAL.eos] for ids in sources.ids()])

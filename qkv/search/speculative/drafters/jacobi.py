@@ -1,4 +1,4 @@
-"""Jacobi iteration: the model guesses for itself, without any training (Santilli 2023)."""
+"""Jacobi iteration: the model drafts for itself, without training (Santilli 2023)."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -10,7 +10,7 @@ from qkv.text.special import SPECIAL
 
 @drafters.register
 class JacobiConfig(DrafterConfig):
-    """y_i <- argmax p(y | y_<i, X) for all tokens of a block at once, again and again; needs no training."""
+    """y_i <- argmax p(y | y_<i, X) for all tokens of a block in parallel, iterated; needs no training."""
 
     kind: Literal["jacobi"] = "jacobi"
     block: BlockLength = 4
@@ -20,14 +20,14 @@ class JacobiConfig(DrafterConfig):
 
 
 class Jacobi:
-    """After t passes the first t tokens of a block are final, often more: what is still open was guessed by them."""
+    """After t passes at least the first t tokens of a block are final."""
 
     def begin(self, sources: DraftSources) -> Drafts:
         return JacobiDrafts(len(sources.src))
 
 
 class JacobiDrafts:
-    """The last pass's own words after its first mistake."""
+    """The last pass's own tokens after its first mistake."""
 
     def __init__(self, sentences: int) -> None:
         self.open: list[list[int]] = [[] for _ in range(sentences)]
@@ -36,7 +36,7 @@ class JacobiDrafts:
         guess = self.open[sentence]
         if SPECIAL.eos in guess:
             return guess[:count]
-        # A block is always full: what nobody has guessed yet begins as any token.
+        # A block is always full: positions without a guess start with an arbitrary token.
         return [*guess, *[SPECIAL.unk] * count][:count]
 
     def learn(self, checked: Checked) -> None:

@@ -1,4 +1,4 @@
-"""A non-autoregressive model drafts, in one pass, what an autoregressive one verifies (Xia 2023)."""
+"""A non-autoregressive model drafts in one pass, an autoregressive one verifies (Xia 2023)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from qkv.text.special import SPECIAL
 
 @drafters.register
 class ModelDrafterConfig(DrafterConfig):
-    """Another model, one that writes all tokens at once, guesses the whole output."""
+    """A non-autoregressive model drafts the whole output."""
 
     EXAMPLE: ClassVar[Mapping[str, Any]] = {"path": "model"}
 
@@ -28,7 +28,7 @@ class ModelDrafterConfig(DrafterConfig):
     """Folder of the model or of its run; it has the vocabulary of the model that verifies."""
     block: BlockLength = 16
     passes: int = Field(default=1, ge=1)
-    """Passes that the other model takes for a draft; more cost more time than they save as a rule."""
+    """Passes of the drafting model; more usually cost more time than they save."""
 
     def build(self, saved: SavedModel) -> "ModelDrafter":
         other = load_model(self.path)
@@ -43,7 +43,7 @@ class ModelDrafterConfig(DrafterConfig):
 
 
 class ModelDrafter:
-    """Its draft is followed from the beginning, and taken up again after each mistake."""
+    """Its draft is followed from the beginning, and resumed after each mistake."""
 
     def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
         self.model = fused(model)
@@ -51,7 +51,7 @@ class ModelDrafter:
         self.src_limit, self.tgt_limit = model.limits.src, model.limits.tgt
 
     def begin(self, sources: DraftSources) -> Drafts:
-        """Nothing is drafted for a source that the other model cannot read."""
+        """No draft for a source that is too long for the drafting model."""
         lengths: list[int] = sources.src_keep.sum(dim=1).tolist()
         rows = [row for row, length in enumerate(lengths) if self.src_limit is None or length <= self.src_limit]
         drafts: list[list[int]] = [[] for _ in lengths]

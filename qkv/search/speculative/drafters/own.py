@@ -1,4 +1,4 @@
-"""The draft head of the model itself (`model.draft`), trained beside it."""
+"""The model's own draft head (`model.draft`)."""
 
 from collections.abc import Sequence
 from typing import Literal, cast
@@ -34,7 +34,7 @@ from qkv.text.special import NEVER_OUTPUT, SPECIAL
 
 @drafters.register
 class OwnConfig(DrafterConfig):
-    """What was trained with the model for just this: its draft head."""
+    """The model's own draft head."""
 
     kind: Literal["own"] = "own"
     block: BlockLength = 16
@@ -50,7 +50,7 @@ class OwnConfig(DrafterConfig):
 
 
 class BlockwiseDrafter:
-    """Each pass over the model also guesses the next tokens (Stern 2018)."""
+    """Each pass of the model also predicts the next tokens (Stern 2018)."""
 
     def __init__(self, head: BlockwiseHeads, weight: Tensor) -> None:
         self.head = copied_by_columns(head)
@@ -60,7 +60,7 @@ class BlockwiseDrafter:
         return BlockwiseDrafts(self, len(sources.src))
 
     def guess(self, decoded: Tensor) -> list[list[int]]:
-        """The vectors [R, D] behind the newest tokens to what may follow these."""
+        """The states [R, D] of the newest tokens to a draft of the next ones."""
         logits = F.linear(self.head(decoded), self.weight)
         for token in NEVER_OUTPUT:
             logits.select(-1, token).fill_(-torch.inf)
@@ -69,7 +69,7 @@ class BlockwiseDrafter:
 
 
 class BlockwiseDrafts:
-    """Before the first pass there is nothing to guess from."""
+    """No draft before the first pass."""
 
     def __init__(self, drafter: BlockwiseDrafter, sentences: int) -> None:
         self.drafter = drafter
@@ -86,7 +86,7 @@ class BlockwiseDrafts:
 
 
 class SourceDrafter:
-    """Guesses the whole output from the source before the first pass."""
+    """Drafts the whole output from the source, before the first pass."""
 
     def __init__(self, head: SourceHead, weight: Tensor) -> None:
         self.head = copied_by_columns(head)
@@ -103,7 +103,7 @@ class SourceDrafter:
         for number in range(len(self.layers)):
             rows = layers(number, rows)
         vectors = head.final(rows.view(opened.shape))
-        # PyTorch's own argmax reads one number at a time.
+        # PyTorch's argmax is not vectorised.
         paths = F.linear(vectors, self.weight).cpu().numpy().argmax(axis=-1).tolist()
         lengths = sources.src_keep.sum(dim=1).tolist()
         blank, each = len(self.weight) - 1, head.upsample
