@@ -61,7 +61,7 @@ def test_nat_shows_a_share_of_what_was_wrong_and_takes_no_loss_there() -> None:
     seen = canvases(model)
     report = objective_of("nat", glancing={"start": 0.5}).training_loss(model, batch, 1)
     first, second = seen
-    decoded = model.head.log_probs(parallel_model("nat", seed=1)(batch.src, batch.src_keep, first))
+    decoded = model.head.log_probs(parallel_model("nat", seed=1).states(batch.src, batch.src_keep, first))
     revealed = 0
     for row, target in enumerate(targets_of(batch)):
         wrong = sum(guess != token for guess, token in zip(decoded[row].argmax(dim=-1).tolist(), target, strict=False))
