@@ -31,8 +31,8 @@ def check(
 
 @app.command("modality")
 def modality(
-    src: Annotated[Path, typer.Option(help="The sources, one a line.")],
-    tgt: Annotated[Path, typer.Option(help="The targets, one a line.")],
+    src: Annotated[Path, typer.Option(help="The sources, one per line.")],
+    tgt: Annotated[Path, typer.Option(help="The targets, one per line.")],
     tokenizers: Annotated[
         Path | None,
         typer.Option(

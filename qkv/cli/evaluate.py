@@ -105,7 +105,7 @@ def _tests(model: Path | None, given: "EvaluationSet | None", split: str | None)
     if given is not None:
         return {"": given}
     if model is None:
-        raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --data FILE")
+        raise UsageError("nothing to compare with: give the references by --ref FILE, or both sides by --data FILE")
     return own_tests(model, split)
 
 

@@ -14,8 +14,8 @@ PAIRS_AT_ONCE = 1024
 
 def score(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
-    src: Annotated[Path | None, typer.Option(help="The sources, one a line.")] = None,
-    tgt: Annotated[Path | None, typer.Option(help="The targets, one a line.")] = None,
+    src: Annotated[Path | None, typer.Option(help="The sources, one per line.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="The targets, one per line.")] = None,
     data: Data = None,
     ensemble: Annotated[
         list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")

@@ -29,7 +29,7 @@ class EvaluationSet:
     files: tuple[Path, ...] = ()
     """What was read."""
     language: str | None = None
-    """That of the right answers, where a recipe says it."""
+    """That of the references, where a recipe says it."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file."""
 
@@ -62,7 +62,7 @@ def read_lines(path: Path) -> list[str]:
 def read_parallel(references: Sequence[Path], source: Path | None = None) -> EvaluationSet:
     """One or more files of references, and the sources if they are known.
 
-    Where one file of references has an empty line and another has not, there is one right answer less.
+    Where one file of references has an empty line and another has not, there is one reference less.
     """
     columns = [read_lines(path) for path in references]
     for path, column in zip(references[1:], columns[1:], strict=True):
@@ -123,7 +123,7 @@ def read_evaluation_set(
     if table is not None:
         return read_table(table)
     if not references:
-        raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --data FILE")
+        raise UsageError("nothing to compare with: give the references by --ref FILE, or both sides by --data FILE")
     return read_parallel(references, source)
 
 

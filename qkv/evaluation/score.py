@@ -14,11 +14,11 @@ def score(
     metrics: Sequence[str] | None = None,
     language: str | None = None,
 ) -> dict[str, float]:
-    """Compare outputs with the right answers.
+    """Compare outputs with the references.
 
     Args:
         hypotheses: the outputs, one text each.
-        references: for each output its right answer, or a list of several.
+        references: for each output its reference, or a list of several.
         metrics: names such as `bleu`, `chrf`, `ter`, `wer`, `cer` and `exact`; by default those that fit the
             references (BLEU, chrF and TER for sentences, for example).
         language: of the references (`de`, say), for metrics that tokenise by its rules.
@@ -33,7 +33,7 @@ def score(
         >>> round(score(["a big dog barks"], ["the big dog barks"], metrics=["chrf"])["chrf"], 1)
         76.0
     """
-    require_list("references", references, "right answers")
+    require_list("references", references, "references")
     answers = [[own] if isinstance(own, str) else own for own in references]
     require_answers(hypotheses, answers)
     names = default_metrics(answers, language=language).names if metrics is None else metrics

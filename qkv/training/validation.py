@@ -29,7 +29,7 @@ class Validation:
 
     scores: dict[str, float]
     samples: list[tuple[str, str, list[str]]]
-    """(source, output, right answers)"""
+    """(source, output, references)"""
     cut: int = 0
     """Outputs that reached the length limit before END."""
 

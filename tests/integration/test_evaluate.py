@@ -341,7 +341,7 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("evaluate --hyp good", 2, "give the right answers by --ref FILE"),
+        ("evaluate --hyp good", 2, "give the references by --ref FILE"),
         ("evaluate --ref ref", 2, "give a model (qkv evaluate MODEL ...) or its outputs"),
         ("evaluate model --hyp good --ref ref", 2, "give a model (qkv evaluate MODEL ...) or its outputs"),
         ("evaluate --hyp short --ref ref", 1, "short: has 3 lines, but ref has 20"),
@@ -369,7 +369,7 @@ def test_the_scores_are_shown_even_if_the_report_cannot_be_written(
         ("evaluate --hyp good --data ref", 2, "ref: the name does not say what kind of file it is"),
         ("evaluate --hyp good --data pairs.tsv --ref ref", 2, "--data and --tsv hold both sides"),
         ("evaluate --hyp good --data pairs.tsv --html pairs.tsv", 2, "pairs.tsv: is also an input"),
-        ("compare good bad", 2, "nothing to compare with: give the right answers by --ref FILE"),
+        ("compare good bad", 2, "nothing to compare with: give the references by --ref FILE"),
         ("score none", 2, "say what to score: --src FILE and --tgt FILE, or both sides by --data FILE"),
         ("score none --src src --data pairs.tsv", 2, "say what to score"),
         ("compare good --ref ref", 2, "give two different systems or more"),

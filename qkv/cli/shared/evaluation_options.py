@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from qkv.evaluation.files import EvaluationSet
     from qkv.evaluation.metrics.base import Metric
 
-Source = Annotated[Path | None, typer.Option("--src", help="The sources, one a line.")]
-References = Annotated[list[Path] | None, typer.Option("--ref", help="The right answers, one a line; repeatable.")]
-Pairs = Annotated[Path | None, typer.Option("--tsv", help="Source, tab, right answer, whatever the file is called.")]
+Source = Annotated[Path | None, typer.Option("--src", help="The sources, one per line.")]
+References = Annotated[list[Path] | None, typer.Option("--ref", help="The references, one per line; repeatable.")]
+Pairs = Annotated[Path | None, typer.Option("--tsv", help="Source, tab, reference, whatever the file is called.")]
 Data = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
         help="Pairs as training reads them: .tsv, .csv, .jsonl or .parquet, .gz and .zst too, or as in a recipe: "
-        "'{kind: jsonl, path: FILE, src: de, tgt: en}'. The same source again is another right answer.",
+        "'{kind: jsonl, path: FILE, src: de, tgt: en}'. The same source again is another reference.",
     ),
 ]
 Split = Annotated[
@@ -26,7 +26,7 @@ Split = Annotated[
 Metrics = Annotated[
     str | None,
     typer.Option(
-        help="With commas, by default what fits the right answers. "
+        help="With commas, by default what fits the references. "
         "Translation: bleu, chrf, ter, bleu_tok_lc (BLEU of papers on Multi30k, with --lang). "
         "Errors: wer (words), cer (characters), exact (outputs that are right). "
         "Pronunciation: g2p_wer (words that are wrong), per (phonemes)."
@@ -35,7 +35,7 @@ Metrics = Annotated[
 Language = Annotated[
     str | None,
     typer.Option(
-        "--lang", help="Language of the right answers, for bleu_tok_lc; of a run's own data, that of its recipe."
+        "--lang", help="Language of the references, for bleu_tok_lc; of a run's own data, that of its recipe."
     ),
 ]
 
@@ -74,7 +74,7 @@ def own_test(models: list[Path], split: str | None) -> "EvaluationSet":
 
     run = next((path for path in models if path.is_dir()), None)
     if run is None:
-        raise UsageError("nothing to compare with: give the right answers by --ref FILE, or both sides by --data FILE")
+        raise UsageError("nothing to compare with: give the references by --ref FILE, or both sides by --data FILE")
     name, test = next(iter(own_test_sets(run, SPLITS if split is None else [split]).items()))
     typer.echo(f"{name} data of {run}: {test.name}", err=True)
     for other in models:

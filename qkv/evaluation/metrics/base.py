@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from qkv.evaluation.given import require_answers
 
 References = Sequence[Sequence[str]]
-"""For each output, its right answers (one or more)."""
+"""For each output, its references, one or more."""
 
 Counts = NDArray[np.float64]
 """[outputs, counts]: a row for each output; the score of any selection comes from the sum of its rows."""
@@ -58,7 +58,7 @@ class Metric(ABC):
         """Every setting that the number depends on."""
 
     def score(self, outputs: Sequence[str], references: References) -> float:
-        """The score of a whole test set; `references` has for each output a list of its right answers."""
+        """The score of a whole test set; `references` has for each output a list of its references."""
         require_answers(outputs, references)
         return self.from_total(self.counts(outputs, references).sum(axis=0))
 
@@ -67,6 +67,6 @@ class Metric(ABC):
 
 
 def reference_counts(references: References) -> str:
-    """How many right answers an output has, as signatures say it."""
+    """How many references an output has, as signatures say it."""
     found = {len(answers) for answers in references}
     return str(found.pop()) if len(found) == 1 else "var"

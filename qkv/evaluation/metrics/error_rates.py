@@ -1,4 +1,4 @@
-"""Error rates where an output has one or several right answers: of whole outputs, words, phonemes and characters."""
+"""Error rates where an output has one or several references: of whole outputs, words, phonemes and characters."""
 
 import unicodedata
 from abc import abstractmethod
@@ -28,7 +28,7 @@ def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 class WholeOutputs(Metric):
-    """What share of the outputs equals one of their right answers, or none of them."""
+    """What share of the outputs equals one of their references, or none of them."""
 
     counts_right: ClassVar[bool]
 
@@ -54,7 +54,7 @@ class ExactMatch(WholeOutputs):
 
     name: ClassVar[str] = "exact"
     title: ClassVar[str] = "exact match"
-    about: ClassVar[str] = "outputs that equal one of their right answers, %"
+    about: ClassVar[str] = "outputs that equal one of their references, %"
     higher_is_better: ClassVar[bool] = True
     counts_right: ClassVar[bool] = True
 
@@ -70,7 +70,7 @@ class PronunciationErrors(WholeOutputs):
 
 
 class EditRate(Metric):
-    """Edits that lead from the outputs to their closest right answers, per 100 units of these answers."""
+    """Edits that lead from the outputs to their closest references, per 100 units of these answers."""
 
     unit: ClassVar[str]
     higher_is_better: ClassVar[bool] = False
@@ -105,7 +105,7 @@ class WordErrors(EditRate):
 
     name: ClassVar[str] = "wer"
     title: ClassVar[str] = "WER"
-    about: ClassVar[str] = "word error rate: edits of words to the closest right answer, per 100 of its words"
+    about: ClassVar[str] = "word error rate: edits of words to the closest reference, per 100 of its words"
     unit: ClassVar[str] = "words"
 
     def units(self, text: str) -> Sequence[str]:
@@ -126,7 +126,7 @@ class CharacterErrors(EditRate):
 
     name: ClassVar[str] = "cer"
     title: ClassVar[str] = "CER"
-    about: ClassVar[str] = "character error rate: edits of characters, per 100 of the closest right answer"
+    about: ClassVar[str] = "character error rate: edits of characters, per 100 of the closest reference"
     unit: ClassVar[str] = "characters"
 
     def units(self, text: str) -> Sequence[str]:

@@ -27,7 +27,7 @@ def register_metric(metric: Metric, aliases: Sequence[str] = ()) -> None:
         >>> import numpy as np
         >>> from qkv import Metric, register_metric, score
         >>> class SameLength(Metric):
-        ...     name, title, about = "same_length", "Same length", "outputs as long as a right answer"
+        ...     name, title, about = "same_length", "Same length", "outputs as long as a reference"
         ...     higher_is_better = True
         ...     def counts(self, outputs, references):
         ...         right = [len(output) in map(len, answers) for output, answers in zip(outputs, references)]
@@ -82,7 +82,7 @@ def choose_metrics(names: Sequence[str], language: str | None = None) -> list[Me
 
 
 def group_by_source(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Each distinct source once, in order, with all of its right answers."""
+    """Each distinct source once, in order, with all of its references."""
     answers: dict[str, list[str]] = {}
     for source, target in zip(sources, targets, strict=True):
         answers.setdefault(source, []).append(target)

@@ -18,7 +18,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def test_references_beside_each_other(tmp_path: Path) -> None:
-    """An empty line in one of several files of references is no right answer; in all of them it is the only one."""
+    """An empty line in one of several files of references is no reference; in all of them it is the only one."""
     first, second = write(tmp_path / "1", "a", "", "c", ""), write(tmp_path / "2", "A", "B", "", "")
     test = read_evaluation_set([first, second], None, None)
     assert test.references == [["a", "A"], ["B"], ["c"], [""]]
@@ -91,7 +91,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 def test_what_to_compare_with_must_be_said_once(tmp_path: Path) -> None:
     some = write(tmp_path / "f", "a\tb")
-    with pytest.raises(UsageError, match="nothing to compare with: give the right answers by --ref"):
+    with pytest.raises(UsageError, match="nothing to compare with: give the references by --ref"):
         read_evaluation_set([], some, None)
     with pytest.raises(UsageError, match="--data and --tsv hold both sides"):
         read_evaluation_set([some], None, some)

@@ -32,7 +32,7 @@ CALLS: list[Callable[[Any, Any], object]] = [
         (None, [["a"]], f"outputs: {LISTS} None"),
         ([None], [["a"]], "outputs[0]: must be text (str), not None"),
         ([3], [["a"]], "outputs[0]: must be text (str), not int"),
-        (["a"], ["a"], "references[0]: must be a list of right answers, not one text; write [[answer], ...]"),
+        (["a"], ["a"], "references[0]: must be a list of references, not one text; write [[answer], ...]"),
         (["a"], [None], f"references[0]: {LISTS} None"),
         (["a"], [[b"a"]], "references[0][0]: must be text (str), not bytes"),
     ],
@@ -49,7 +49,7 @@ def test_a_wrong_type_is_one_sentence(
 def test_each_output_has_its_references(call: Callable[[Any, Any], object]) -> None:
     with pytest.raises(UsageError, match="there are 2 outputs, but references for 1"):
         call(["a", "b"], [["a"]])
-    with pytest.raises(UsageError, match=r"references\[0\]: has no right answer"):
+    with pytest.raises(UsageError, match=r"references\[0\]: has no reference"):
         call(["a"], [[]])
     with pytest.raises(UsageError, match=r"outputs: there are none|there are 1 outputs, but references for 0"):
         call([], [])
