@@ -1,4 +1,4 @@
-"""What every model is: the only thing that training, search, scoring and saving know of one."""
+"""The Model interface: all that training, search, scoring and saving know of a model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,34 +19,34 @@ class MaxLengths(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a model computes for each target position; its head makes probabilities of it."""
+    """The states of a model for each target position, and the context of its head."""
 
     states: Tensor
     """[B, T, D], or [R, W, D] for the new positions of an incremental pass."""
     context: HeadContext = NO_CONTEXT
-    """What the head asked for, shaped as `states` but for the last axis."""
+    """What the head needs; the same shape as `states` except for the last axis."""
 
 
 @runtime_checkable
 class IncrementalState(Protocol):
-    """All that was decoded so far, as a value: a pass gives a new one and leaves the old one as it was."""
+    """The decoder state as a value: a pass returns a new one and does not change the old one."""
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "IncrementalState":
-        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i].
+        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i].
 
-        The rows of a new sentence all come from the old sentence that it was.
+        All rows of a new sentence come from rows of the same old sentence.
         """
 
 
 @runtime_checkable
 class Incremental(Protocol):
-    """A model that appends to its output, without gradients. It has the weights of when it was made.
+    """Incremental decoding without gradients. It copies the weights when it is created.
 
     Row = sentence x beams + beam.
     """
 
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
-        """Read the sources [B, S]; every sentence gets `beams` equal rows, with nothing decoded yet."""
+        """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
     def extend(self, tokens: Tensor, state: Any) -> tuple[Output, IncrementalState]:
         """Append the next W tokens of each row [R, W], the start symbol first."""
@@ -54,13 +54,13 @@ class Incremental(Protocol):
 
 @runtime_checkable
 class Blocks(Protocol):
-    """An `Incremental` for wide passes, with states that can be truncated: what speculative decoding verifies by."""
+    """An `Incremental` with states that can be truncated, for verification in speculative decoding."""
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory."""
 
     def begin(self, memory: Tensor, src: Tensor, src_keep: Tensor, beams: int = 1) -> Any:
-        """Nothing decoded yet."""
+        """The initial state."""
 
     def extend(self, tokens: Tensor, state: Any) -> tuple[Output, Any]:
         """Append the next W tokens of each row [R, W], the start symbol first."""
@@ -68,19 +68,19 @@ class Blocks(Protocol):
 
 @dataclass(frozen=True)
 class Inference:
-    """What a model can do without gradients, each made with the weights of now; None: it cannot.
+    """What a model supports at inference; each object copies the present weights. None: not supported.
 
-    With `attention`, the outputs hold cross-attention weights whether or not the head needs them.
+    With `attention`, outputs include cross-attention weights whether or not the head needs them.
     """
 
     steps: Callable[[bool], Incremental] | None = None
-    """attention -> appends token by token."""
+    """attention -> decoding token by token."""
     blocks: Callable[[bool], Blocks] | None = None
-    """attention -> verifies several tokens in one pass."""
+    """attention -> verification of several tokens in one pass."""
     parallel: Callable[[], "Model"] | None = None
     """Fills all positions of an output at once."""
     reason: str = ""
-    """Why something of this is None."""
+    """Why one of these is None."""
 
     def require_steps(self, attention: bool = False) -> Incremental:
         """Raises UsageError with the reason if the model has no steps."""
@@ -96,10 +96,10 @@ class Inference:
 
 
 class Model(nn.Module):
-    """A batch to the states of its target positions; `head` makes probabilities of them."""
+    """A batch to the states of its target positions; `head` maps them to probabilities."""
 
     kind: ClassVar[str]
-    """As messages call it."""
+    """Its name in messages."""
     head: Head
 
     @property
@@ -108,9 +108,9 @@ class Model(nn.Module):
         return MaxLengths()
 
     def forward(self, batch: Batch) -> Output:
-        """Position t of the target sees the target up to t and the whole source."""
+        """Target position t attends to the target up to t and to the whole source."""
         raise NotImplementedError
 
     def inference(self) -> Inference:
-        """What it can do without gradients."""
+        """What it supports at inference."""
         raise NotImplementedError

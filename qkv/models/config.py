@@ -1,4 +1,4 @@
-"""What every kind of model says of itself before it is built."""
+"""The base class of model configs."""
 
 from qkv.config.base import Config, Kinds
 from qkv.models.base import MaxLengths, Model
@@ -19,9 +19,9 @@ class ModelConfig(Config):
     head: AnyHead = LinearHeadConfig()
     """How the decoder's states become probabilities of tokens."""
     decoder: AnyDecoder = AutoregressiveConfig()
-    """How the output comes about: token by token, or all of it at once."""
+    """Token by token, or all tokens at once."""
     draft: AnyDraftHead | None = None
-    """A small part that guesses several tokens at once, so that greedy search is faster with the same output."""
+    """A draft head: predicts several tokens at once, so that greedy search is faster with the same output."""
 
     @property
     def limits(self) -> MaxLengths:
@@ -30,11 +30,11 @@ class ModelConfig(Config):
 
     @property
     def own_layers(self) -> int:
-        """How many layers with weights of their own it has."""
+        """The number of layers with separate weights."""
         raise NotImplementedError
 
     def build(self, tokenizers: TokenizerPair) -> Model:
-        """A model with fresh weights for these tokenizers; seed torch before for repeatable ones."""
+        """A new model for these tokenizers; seed torch before for reproducible weights."""
         raise NotImplementedError
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
@@ -42,7 +42,7 @@ class ModelConfig(Config):
         return None
 
     def state_size(self, src_length: int, tgt_length: int) -> int:
-        """How many numbers the state of one hypothesis has."""
+        """The size of the decoder state of one hypothesis, in numbers."""
         raise NotImplementedError
 
     def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:

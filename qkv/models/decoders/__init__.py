@@ -1,4 +1,4 @@
-"""How the output comes about, token by token or all at once: one file a kind."""
+"""Decoder kinds, autoregressive and not: one file per kind."""
 
 from typing import Annotated
 

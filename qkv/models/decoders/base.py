@@ -1,22 +1,22 @@
-"""How the output comes about: token by token, or all of it at once. A new way is a new file here."""
+"""The base class of decoder configs. A new kind is a new file here."""
 
 from qkv.config.base import Config, Kinds
 from qkv.models.transformer.model import Transformer, TransformerParts
 
 
 class DecoderConfig(Config):
-    """How the output comes about."""
+    """Base class of the configs of decoder kinds."""
 
     kind: str
 
     @property
     def autoregressive(self) -> bool:
-        """Whether each token is chosen after those before it."""
+        """Whether tokens are generated one after the other."""
         return False
 
     @property
     def own_ids(self) -> int:
-        """Ids that the output needs besides those of the vocabulary; they stand behind it."""
+        """Number of output ids besides those of the vocabulary; they come last."""
         return 0
 
     @property
@@ -31,7 +31,7 @@ class DecoderConfig(Config):
 
     @property
     def predicts_length(self) -> bool:
-        """Whether it reads the length of the output off the encoder's last states."""
+        """Whether it predicts the length of the output from the encoder's last states."""
         return False
 
     def longest_canvas(self, src_tokens: int, tgt_tokens: int) -> int:

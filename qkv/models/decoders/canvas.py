@@ -1,4 +1,4 @@
-"""Emit long and cut: a canvas that is surely long enough, of which everything behind the first END is ignored."""
+"""Emit long and cut: a canvas that is long enough, of which everything after the first END is ignored."""
 
 from typing import Literal
 
@@ -16,11 +16,11 @@ class CanvasConfig(DecoderConfig):
 
     kind: Literal["canvas"] = "canvas"
     factor: float = Field(default=1.5, gt=0, le=100)
-    """Positions for each source token, END counted. A target that is too long is cut, counted."""
+    """Positions per source token, END included. Targets that are too long are cut and counted."""
     extra: int = Field(default=5, ge=0, le=100_000)
-    """Positions besides."""
+    """Additional positions."""
     tail: float = Field(default=0.1, ge=0, le=1)
-    """How much each END behind the first one counts in the loss."""
+    """Weight in the loss of each END after the first one."""
     inputs: Inputs = "copy"
     """What the decoder reads: source embeddings, copied evenly, or learned queries."""
 
@@ -32,6 +32,6 @@ class CanvasConfig(DecoderConfig):
 
 
 class CanvasModel(StretchedModel):
-    """The first END that it says ends its output."""
+    """Its output ends at the first END."""
 
     kind = "canvas"

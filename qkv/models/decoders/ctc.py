@@ -1,4 +1,4 @@
-"""CTC (Libovický & Helcl 2018): a canvas longer than the source, most of whose positions say blank."""
+"""CTC (Libovický & Helcl 2018): a canvas longer than the source, with blanks."""
 
 from typing import Literal
 
@@ -12,11 +12,11 @@ from qkv.models.transformer.model import Transformer, TransformerParts
 
 @decoders.register
 class CtcConfig(DecoderConfig):
-    """One pass over an upsampled source; equal neighbours and blanks collapse, so no length need be known."""
+    """One pass over an upsampled source; repeated tokens and blanks collapse, so no length is predicted."""
 
     kind: Literal["ctc"] = "ctc"
     upsample: float = Field(default=2.0, ge=1, le=100)
-    """Positions of the canvas for each source token, END counted. A target that does not fit is left out, counted."""
+    """Positions of the canvas per source token, END included. Targets that do not fit are left out and counted."""
 
     @property
     def own_ids(self) -> int:

@@ -16,7 +16,7 @@ from qkv.models.transformer.model import Transformer, TransformerParts
 from qkv.text.special import SPECIAL
 
 ENDS = 2
-"""The first and the last vertex say nothing: paths begin and end there."""
+"""The first and the last vertex emit nothing: paths begin and end there."""
 
 
 @decoders.register
@@ -25,7 +25,7 @@ class DagConfig(DecoderConfig):
 
     kind: Literal["dag"] = "dag"
     factor: float = Field(default=4.0, ge=1, le=100)
-    """Vertices for each source token, END counted. A target that is too long is left out, counted."""
+    """Vertices per source token, END included. Targets that are too long are left out and counted."""
     inputs: Inputs = "copy"
     """What the decoder reads: source embeddings, copied evenly, or learned queries."""
 
@@ -59,7 +59,7 @@ class Transitions(nn.Module):
 
 
 class DagModel(StretchedModel):
-    """Its canvas is the vertices; the first and the last read the start symbol and END, so they know what they are."""
+    """Its canvas is the vertices; the first and the last read the start symbol and END."""
 
     kind = "dag"
 

@@ -1,4 +1,4 @@
-"""The conditional masked language model (Ghazvininejad et al. 2019): fill what is masked, seeing what is not."""
+"""The conditional masked language model (Ghazvininejad et al. 2019): predict masked tokens from the others."""
 
 from typing import Literal
 
@@ -12,11 +12,11 @@ from qkv.models.transformer.model import Transformer, TransformerParts
 
 @decoders.register
 class MaskPredictConfig(DecoderConfig):
-    """Fills masked tokens, in as many passes as one likes: search.passes says how many when it is used."""
+    """Predicts masked tokens, in several passes: search.passes sets their number."""
 
     kind: Literal["mask_predict"] = "mask_predict"
     length_weight: float = Field(default=0.1, ge=0)
-    """How much the cross-entropy of the length counts beside that of the tokens."""
+    """Weight of the cross-entropy of the length in the loss."""
 
     @property
     def predicts_length(self) -> bool:
@@ -27,6 +27,6 @@ class MaskPredictConfig(DecoderConfig):
 
 
 class MaskPredictModel(NatModel):
-    """Reads MASK where its canvas is open."""
+    """Its decoder input is MASK at open positions."""
 
     kind = "mask_predict"

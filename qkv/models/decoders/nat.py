@@ -14,7 +14,7 @@ Inputs = Literal["copy", "queries"]
 
 
 def opening(inputs: Inputs, d_model: int) -> Opening:
-    """copy: the source, stretched evenly over the canvas. queries: one learned vector, told apart by its position."""
+    """copy: the source, stretched evenly over the canvas. queries: one learned vector plus positions."""
     return CopiedSource(uniform_copy, with_end=False) if inputs == "copy" else LearnedQuery(d_model)
 
 
@@ -26,7 +26,7 @@ class NatConfig(DecoderConfig):
     inputs: Inputs = "copy"
     """What the decoder reads: source embeddings, copied evenly, or learned queries."""
     length_weight: float = Field(default=0.1, ge=0)
-    """How much the cross-entropy of the length counts beside that of the tokens."""
+    """Weight of the cross-entropy of the length in the loss."""
 
     @property
     def glances(self) -> bool:

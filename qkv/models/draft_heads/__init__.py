@@ -1,4 +1,4 @@
-"""Small parts that guess several tokens at once: one file a kind."""
+"""Draft heads: one file per kind."""
 
 from typing import Annotated
 

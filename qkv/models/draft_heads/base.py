@@ -1,4 +1,4 @@
-"""Small parts beside an autoregressive model that guess several tokens at once. A new one is a new file here."""
+"""Draft heads of an autoregressive model: they predict several tokens at once. A new kind is a new file here."""
 
 from torch import nn
 
@@ -6,11 +6,11 @@ from qkv.config.base import Config, Kinds
 
 
 class DraftHeadConfig(Config):
-    """What guesses, and whether the model learns with it."""
+    """The kind of draft head, and whether the model is trained with it."""
 
     kind: str
     frozen: bool = True
-    """Only the guessing part is trained, and the model stays as it was (`start_from`); false: both together."""
+    """Train only the draft head and freeze the model (`start_from`); false: train both."""
 
     def build(self, d_model: int, num_heads: int, d_ff: int, dropout: float) -> "DraftHead":
         """For a model of these sizes."""
@@ -18,7 +18,7 @@ class DraftHeadConfig(Config):
 
 
 class DraftHead(nn.Module):
-    """Reads what the model has computed anyway: guesses cost little beside a pass of the decoder."""
+    """Reads states that the model has computed anyway, so that a draft is cheap."""
 
 
 draft_heads = Kinds[DraftHeadConfig]("draft_head")

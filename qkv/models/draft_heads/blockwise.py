@@ -1,4 +1,4 @@
-"""Blockwise heads (Stern 2018): the vector that says the next token also says those after it."""
+"""Blockwise heads (Stern 2018): the state that predicts the next token also predicts the following ones."""
 
 from typing import Literal
 
@@ -14,11 +14,11 @@ from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
 
 @draft_heads.register
 class BlockwiseConfig(DraftHeadConfig):
-    """A feed-forward network for each of the tokens that follow the next one."""
+    """One feed-forward network for each token after the next one."""
 
     kind: Literal["blockwise"] = "blockwise"
     heads: int = Field(default=4, ge=1, le=100)
-    """How many tokens are guessed."""
+    """Number of drafted tokens."""
     d_ff: int | None = Field(default=None, ge=1)
     """Inner width of each network; null: that of the model."""
 
@@ -29,8 +29,8 @@ class BlockwiseConfig(DraftHeadConfig):
 class BlockwiseHeads(DraftHead):
     """h_j = h + max(0, h W_j + b_j) V_j + c_j, j = 1 ... k, read by the model's own output head.
 
-    The model says y_t from h itself; head j guesses y_t+j. The second matrices start at zero: every head begins by
-    guessing the next token once more.
+    The model predicts y_t from h itself; head j predicts y_t+j. The second matrices are initialised to zero: every head
+    starts by repeating the next token.
     """
 
     def __init__(self, heads: int, d_model: int, d_ff: int, dropout: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""A whole draft from the source alone: CTC on what the model's own encoder has read."""
+"""A draft of the whole output from the source alone: CTC on the encoder's output."""
 
 from typing import Literal
 
@@ -19,11 +19,11 @@ from qkv.models.transformer.encoder import EncoderLayer
 
 @draft_heads.register
 class SourceConfig(DraftHeadConfig):
-    """A few layers on the upsampled memory, one pass a sentence: equal neighbours and blanks collapse to the draft."""
+    """A few layers on the upsampled memory, one pass per sentence; repeated tokens and blanks collapse."""
 
     kind: Literal["source"] = "source"
     layers: int = Field(default=1, ge=0, le=100)
-    """Self-attention layers of its own."""
+    """Number of its self-attention layers."""
     upsample: int = Field(default=2, ge=1, le=100)
     """Positions for each source token, END counted; a target that does not fit is left out of training, counted."""
     d_ff: int | None = Field(default=None, ge=1)
@@ -69,7 +69,7 @@ class SourceHead(DraftHead):
         self.blank = nn.Parameter(torch.zeros(1, d_model))
 
     def forward(self, memory: Float[Tensor, "B S D"], src_keep: SrcKeep) -> Float[Tensor, "B P D"]:
-        """P = u S positions; those of the padding mean nothing."""
+        """P = u S positions; those of padding are undefined."""
         x = self.opened(memory)
         pos = torch.arange(x.shape[1], device=x.device)
         context = AttentionContext(pos, pos, keep=self.kept(src_keep))

@@ -1,4 +1,4 @@
-"""Output heads: one file a kind."""
+"""Output heads: one file per kind."""
 
 from typing import Annotated
 

@@ -12,7 +12,7 @@ from qkv.functional.losses import AgreementFactors, Smoothing, consistent_cross_
 
 
 class HeadContext(NamedTuple):
-    """What a head may need besides the states [*batch, D]; None where it did not ask."""
+    """What a head may need besides the states [*batch, D]; None if it does not."""
 
     src: Tensor | None = None
     """[*batch, S], the ids of the source, padding included."""
@@ -77,16 +77,16 @@ class Head(nn.Module):
         smoothing: Smoothing,
         agreement: AgreementFactors,
     ) -> tuple[Tensor, Tensor]:
-        """The same for two passes that are to agree; the second number is the first pass's."""
+        """The same for two passes of a consistency loss; the second value is that of the first pass."""
         return consistent_cross_entropy(self.log_probs(states, context), targets, smoothing, agreement, weights)
 
     def for_few_rows(self) -> "Head":
-        """A head for inference with the weights of now, laid out for products with a few rows."""
+        """A copy for inference, with the weight layout for products with a few rows."""
         return self
 
 
 class HeadConfig(Config):
-    """How states become probabilities of tokens."""
+    """Base class of the configs of output heads."""
 
     kind: str
 

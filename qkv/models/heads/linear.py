@@ -14,7 +14,7 @@ from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, hea
 
 @heads.register
 class LinearHeadConfig(HeadConfig):
-    """softmax(W h), the paper."""
+    """softmax(W h), as in the paper."""
 
     kind: Literal["linear"] = "linear"
 
@@ -47,7 +47,7 @@ class LinearHead(Head):
         weights: Float[Tensor, " N"],
         smoothing: Smoothing,
     ) -> tuple[Tensor, Tensor]:
-        """As defined by `Head`; never holds all logits."""
+        """As in `Head`, without materialising all logits."""
         return linear_cross_entropy(states, self.weight, None, targets, smoothing, weights)
 
     def consistent_loss(
@@ -59,7 +59,7 @@ class LinearHead(Head):
         smoothing: Smoothing,
         agreement: AgreementFactors,
     ) -> tuple[Tensor, Tensor]:
-        """As defined by `Head`; never holds all logits."""
+        """As in `Head`, without materialising all logits."""
         return linear_consistent_cross_entropy(states, self.weight, None, targets, smoothing, agreement, weights)
 
     def for_few_rows(self) -> "LinearHead":

@@ -1,4 +1,4 @@
-"""The same stacks without a causal mask: every position of the output is filled in one pass."""
+"""Non-autoregressive Transformers: no causal mask, all output positions in one pass."""
 
 from collections.abc import Callable
 from math import ceil
@@ -20,7 +20,7 @@ CopyIndices = Callable[[Tensor, Tensor, int], Tensor]
 
 
 class EncodedSource(NamedTuple):
-    """A batch of sources that were read; `memory` is their encoding."""
+    """A batch of encoded sources."""
 
     src: Tensor
     keep: Tensor
@@ -32,19 +32,19 @@ class EncodedSource(NamedTuple):
         return self.keep.sum(dim=1)
 
     def repeated(self, times: int) -> "EncodedSource":
-        """Each source so many times, one after the other."""
+        """Each source repeated `times` times."""
         return self if times == 1 else EncodedSource(*(part.repeat_interleave(times, 0) for part in self))
 
 
 class Opening(nn.Module):
-    """What the decoder reads where a canvas is still open. This base: the embedding of MASK."""
+    """The decoder input at open positions of a canvas. This base class: the embedding of MASK."""
 
     def forward(self, embedder: Embedder, src_embedder: Embedder, tgt_in: Tensor, source: EncodedSource) -> Tensor:
         return embedder.tokens(tgt_in)
 
 
 class CopiedSource(Opening):
-    """The source's embedding at the position that `indices` says; `with_end`: its END may be copied, too."""
+    """The source embedding at the position given by `indices`; `with_end`: END may be copied too."""
 
     def __init__(self, indices: CopyIndices, with_end: bool) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class CopiedSource(Opening):
 
 
 class LearnedQuery(Opening):
-    """One learned vector everywhere; the positions alone tell its places apart."""
+    """One learned vector at every position."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -71,8 +71,8 @@ class LearnedQuery(Opening):
 class ParallelModel(Transformer):
     """Source and canvas to decoded vectors.
 
-    A canvas [B, T] holds ids: MASK where it is open, a token where it is known already, padding where it ends. Every
-    position sees the whole canvas and the whole source, so all open ones can be filled at once.
+    A canvas [B, T] holds ids: MASK where it is open, a token where it is known, padding after its end. Every
+    position attends to the whole canvas and the whole source, so all open ones are filled at once.
     """
 
     head: LinearHead
@@ -85,7 +85,7 @@ class ParallelModel(Transformer):
         return EncodedSource(src, src_keep, self.encode(src, src_keep))
 
     def fill(self, tgt_in: TgtIds, source: EncodedSource) -> Decoded:
-        """Decoded vectors of all positions; those of the padding mean nothing."""
+        """Decoded vectors of all positions; those of padding are undefined."""
         keep = tgt_in != SPECIAL.pad
         embedder = self.tgt_embedder
         x = self.opening(embedder, self.src_embedder, tgt_in, source)
@@ -121,7 +121,7 @@ def stretched(src_length: int, factor: float, extra: int = 0) -> int:
 
 
 class StretchedModel(ParallelModel):
-    """Its canvas is as long as the source says: ceil(factor |X|) + extra positions, END of the source counted."""
+    """The length of its canvas follows from the source: ceil(factor |X|) + extra positions, END included."""
 
     def __init__(self, parts: TransformerParts, opening: Opening, factor: float, extra: int = 0) -> None:
         super().__init__(parts, opening)
@@ -130,7 +130,7 @@ class StretchedModel(ParallelModel):
 
     @property
     def limits(self) -> MaxLengths:
-        """Its canvas must fit, too."""
+        """Its canvas must fit too."""
         reads, writes = super().limits
         if reads is None or writes is None:
             return MaxLengths(reads, writes)
@@ -143,7 +143,7 @@ class StretchedModel(ParallelModel):
 
 
 def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:
-    """[B] -> [B, T]: nothing is known yet. T is `width`, or as much as the longest one needs."""
+    """[B] -> [B, T]: open canvases of these lengths. T is `width`, or that of the longest."""
     columns = int(lengths.max()) if width is None else width
     inside = torch.arange(columns, device=lengths.device) < lengths[:, None]
     return torch.where(inside, SPECIAL.mask, SPECIAL.pad)

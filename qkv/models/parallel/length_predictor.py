@@ -1,4 +1,4 @@
-"""How long the output will be: a classification of the difference to the source's length (Gu et al. 2018)."""
+"""Length prediction: classification of the difference to the source length (Gu et al. 2018)."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from qkv.models.parallel.base import EncodedSource
 
 SMALLEST, LARGEST = -128, 127
-"""The differences that are told apart; others are clipped."""
+"""The range of differences; others are clipped."""
 
 
 class LengthPredictor(nn.Module):
@@ -24,13 +24,13 @@ class LengthPredictor(nn.Module):
         return logits
 
     def lengths(self, source: EncodedSource, count: int) -> Int[Tensor, "B N"]:
-        """The `count` most probable lengths of each output, best first, none below 1; of equals the shorter."""
+        """The `count` most probable lengths of each output, best first, none below 1; ties go to the shorter."""
         ranked = self(source).sort(dim=1, descending=True, stable=True).indices[:, :count]
         return (source.lengths[:, None] - 1 + ranked + SMALLEST).clamp(min=1)
 
 
 def length_classes(src_lengths: Tensor, tgt_lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The right class for each pair, and which pairs are out of range, so that theirs is clipped.
+    """The class of each pair, and which pairs are clipped.
 
     `src_lengths` count END, `tgt_lengths` do not.
     """

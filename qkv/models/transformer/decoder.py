@@ -1,4 +1,4 @@
-"""The decoder: masked self-attention, attention to the memory, feed-forward, layer upon layer."""
+"""The decoder: layers of masked self-attention, cross-attention and feed-forward."""
 
 from collections.abc import Sequence
 

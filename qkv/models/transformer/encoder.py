@@ -1,4 +1,4 @@
-"""The encoder: self-attention and feed-forward, layer upon layer."""
+"""The encoder: layers of self-attention and feed-forward."""
 
 from torch import Tensor, nn
 

@@ -1,4 +1,4 @@
-"""How a state passes the layers of a stack: one file a kind."""
+"""Layer schedules: one file per kind."""
 
 from typing import Annotated
 

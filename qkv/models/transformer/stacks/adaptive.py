@@ -1,4 +1,4 @@
-"""Adaptive computation time in the Universal Transformer: each position decides how deep it goes."""
+"""Adaptive computation time in the Universal Transformer: each position chooses its own depth."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class Adaptive(Universal):
 
 @dataclass
 class _Walk:
-    """All positions on their way; shapes [...] but for states and result [..., D]."""
+    """The running state of all positions; shapes [...], and [..., D] for states and result."""
 
     state: Tensor
     result: Tensor
@@ -104,7 +104,7 @@ class _Walk:
     steps: Tensor
     running: Tensor
     taken: int = 0
-    """Steps of the position that takes the most."""
+    """The largest number of steps of any position."""
 
     @classmethod
     def start(cls, x: Tensor, running: Tensor) -> "_Walk":
@@ -112,7 +112,7 @@ class _Walk:
         return cls(x, torch.zeros_like(x), nothing, nothing, torch.zeros_like(running, dtype=torch.int64), running)
 
     def advance(self, state: Tensor, probability: Tensor, enough: Tensor) -> None:
-        """One step more; a position with `enough` spends what is left and halts."""
+        """One more step; a position with `enough` spends its remainder and halts."""
         left = 1 - self.spent
         weight = torch.where(enough, left, probability) * self.running
         self.result = self.result + weight[..., None] * state

@@ -17,7 +17,7 @@ from qkv.layers.residual import Connection, Sublayer
 
 
 class Layers:
-    """The layers of a stack, bound to what they look at in this pass; counted from 0."""
+    """The layers of a stack, bound to the inputs of one pass; counted from 0."""
 
     def __call__(self, number: int, x: Tensor) -> Tensor:
         """A state after layer `number`."""
@@ -26,26 +26,26 @@ class Layers:
         return x
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        """The same layer in its parts: x = residual(x, f) for each of them."""
+        """The sublayers of a layer: x = residual(x, f) for each of them."""
         raise NotImplementedError
 
     def remember(self, number: int, x: Tensor) -> None:
         """Append keys and values of `x` to the layer's KV cache, if there is one, without going through the layer."""
 
     def end_at(self, numbers: Tensor) -> None:
-        """Each position went no deeper than the layer of this number [B, T]; said by a depth that `ends_early`."""
+        """Each position went no deeper than the layer of this number [B, T]; called by a schedule that `ends_early`."""
 
 
 class TrainedLayers(Layers):
     """Layers with gradients."""
 
     def depends_on(self, number: int) -> list[Tensor]:
-        """All that layer `number` computes with, besides a state, and that may want a gradient."""
+        """The tensors besides the state that layer `number` depends on and that may need a gradient."""
         raise NotImplementedError
 
 
 class LayerSchedule(nn.Module):
-    """A walk of a state through `num_layers` layers. This base takes each layer once, in order."""
+    """Passes a state through `num_layers` layers. This base class applies each layer once, in order."""
 
     ends_early: bool = False
     """Whether a position may be done before the last layer."""
@@ -69,7 +69,7 @@ class LayerSchedule(nn.Module):
         return x
 
     def flat(self, x: Tensor) -> Tensor:
-        """A state [B, T, D] in the shape that takes the least time without gradients."""
+        """A state [B, T, D] in the shape that is fastest at inference."""
         return x if self.needs_positions else x.flatten(0, 1)
 
 
@@ -100,13 +100,13 @@ class Stack(nn.Module, Generic[Layer]):
 
 
 class StackConfig(Config):
-    """How a state passes the layers of a stack."""
+    """Base class of the configs of layer schedules."""
 
     kind: str
 
     @property
     def shared(self) -> bool:
-        """Whether one layer stands at every depth."""
+        """Whether one layer is shared by all depths."""
         return False
 
     @property
@@ -116,7 +116,7 @@ class StackConfig(Config):
 
     @property
     def adds_only(self) -> bool:
-        """Whether it needs a residual form that only adds to its stream."""
+        """Whether it needs a residual kind that only adds to its stream."""
         return False
 
     def build(self, num_layers: int, d_model: int, positions: Positions) -> LayerSchedule:

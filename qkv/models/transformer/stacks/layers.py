@@ -1,4 +1,4 @@
-"""The Transformer of the paper: layer upon layer."""
+"""The schedule of the paper: each layer once."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from qkv.models.transformer.stacks.base import LayerSchedule, StackConfig, stack
 
 @stacks.register
 class LayersConfig(StackConfig):
-    """Each layer once, one after the other, as in the paper."""
+    """Each layer once, in order, as in the paper."""
 
     kind: Literal["layers"] = "layers"
 

@@ -1,4 +1,4 @@
-"""Reversible layers (Gomez 2017; Kitaev 2020): memory for training that does not grow with the depth."""
+"""Reversible layers (Gomez 2017; Kitaev 2020): training memory independent of the depth."""
 
 from functools import partial
 from typing import Literal
@@ -15,15 +15,15 @@ from qkv.models.transformer.stacks.base import Layers, LayerSchedule, StackConfi
 
 @stacks.register
 class ReversibleConfig(StackConfig):
-    """Two streams, each sublayer reads one and adds to the other; training keeps no activation of any layer.
+    """Two streams: each sublayer reads one and adds to the other. Training saves no activations.
 
-    The backward pass computes each sublayer a second time."""
+    The backward pass recomputes each sublayer."""
 
     kind: Literal["reversible"] = "reversible"
 
     @property
     def exposes(self) -> bool:
-        # A state after each layer would have to be kept, and there are two.
+        # The state after each layer would have to be saved, and there are two.
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""The Universal Transformer (Dehghani 2019): depth is time, and the same layer is applied at every step."""
+"""The Universal Transformer (Dehghani 2019): one layer, applied at every step."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -42,7 +42,7 @@ class Universal(LayerSchedule):
         self.register_buffer("step_signal", signal, persistent=False)
 
     def marked(self, x: Tensor, number: int, context: AttentionContext) -> Tensor:
-        """What the layer reads at a step, counted from 0: the state, its positions and the step."""
+        """The input of the layer at a step, counted from 0: state, position and step embeddings."""
         placed = self.positions.embed(x, context.q_position_ids) if number else x
         return placed + self.step_signal[number]
 

@@ -1,4 +1,4 @@
-"""What the decoder's layers attend to: one file a wiring."""
+"""Wirings: what the decoder layers attend to. One file per kind."""
 
 from typing import Annotated
 

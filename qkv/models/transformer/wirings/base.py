@@ -1,4 +1,4 @@
-"""What the decoder's layers attend to: which of the encoder's states S_0 (embedded source) to S_N (its result)."""
+"""Wirings: which encoder states S_0 (embedded source) to S_N (its output) the decoder layers attend to."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from qkv.layers.attention.context import AttentionContext
 class Wiring(nn.Module):
     """What the encoder hands over (`expose`), once a source, and what each decoder layer makes of it (`memories`).
 
-    The memory has one row a source token, [B, S, M], of any width M, so that all else can keep, repeat and reorder it.
+    The memory has one row a source token, [B, S, M], of any width M, so that it can be stored, repeated and reordered.
     """
 
     last_only: bool = False
