@@ -99,8 +99,8 @@ def test_generate_gives_the_same(changes: dict[str, Any], transformers: Any, tmp
             if beams == 1 or (own[-1] == other[-1] == SPECIAL.eos):
                 compared += 1
                 equal += own == other
-                model = cast(Transformer, saved.model)
-                found_by_us, found_by_them = (score_by_model(model, search, source, said) for said in (own, other))
+                scorer = cast(Transformer, saved.model)
+                found_by_us, found_by_them = (score_by_model(scorer, search, source, said) for said in (own, other))
                 # `generate` may stop a step earlier, so its output may be worse than ours.
                 assert own == other or found_by_us > found_by_them - TIE
         assert compared > 30
