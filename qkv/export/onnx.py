@@ -23,6 +23,7 @@ from qkv.layers.feed_forward import GeluConfig, ReluConfig, SwigluConfig
 from qkv.layers.positions.learned import Learned, LearnedConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
+from qkv.models.heads.linear import output_matrix
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.transformer.config import TransformerConfig
@@ -98,7 +99,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     about = {
         "format": FORMAT,
         "kind": model.kind,
-        "last_id": str(len(model.head.weight) - 1),
+        "last_id": str(model.head.vocab_size - 1),
         "src_limit": str(longest_source(saved.config)),
         "tgt_limit": str(_rows(saved.config)),
     }
@@ -138,7 +139,7 @@ def _best(graph: Graph, decoded: Value, model: ParallelModel, form: OnnxCanvas) 
     ONNX Runtime looks for the place of a maximum one number after the other, but for maxima many at a time: so the best
     of some √V blocks of the vocabulary, which block has it, and where in that block it stands.
     """
-    weight = model.head.weight
+    weight = output_matrix(model.head)
     blocks = max(1, round(math.sqrt(len(weight))))
     block = math.ceil(len(weight) / blocks)
     filled = weight.new_zeros(blocks * block, weight.shape[1])

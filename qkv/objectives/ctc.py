@@ -7,7 +7,6 @@ from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
-from qkv.kernels.labels import label_log_probs, label_logits
 from qkv.models.base import Model
 from qkv.models.decoders.ctc import CtcModel
 from qkv.objectives.base import LossReport
@@ -34,7 +33,7 @@ class _Pairs(LatticePairs):
     def loss(self, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         model, labels = self.model, self.at_each(self.columns)
         decoded = model.fill(tgt_in, self.source)[self.keep]
-        picked, smooth = label_log_probs(decoded, model.head.weight, labels, smoothing.background)
+        picked, smooth = model.head.label_log_probs(decoded, labels, smoothing.background)
         nll = ctc_nll(self.spread(picked), self.targets, self.lengths, self.path_lengths)
         share = (self.tokens() / self.path_lengths).repeat_interleave(self.path_lengths)
         return self.report(nll, smoothing, smooth @ share.to(smooth))
@@ -43,7 +42,7 @@ class _Pairs(LatticePairs):
     def glance(self, ratio: float) -> Tensor:
         model, labels = self.model, self.at_each(self.columns)
         decoded = model.fill(self.open, self.source)[self.keep]
-        logits, highest = (self.spread(found) for found in label_logits(decoded, model.head.weight, labels))
+        logits, highest = (self.spread(found) for found in model.head.label_logits(decoded, labels))
         path = ctc_alignment(logits, self.targets, self.lengths, self.path_lengths, model.blank)
         column = (self.columns[:, None, :] == path[:, :, None]).int().argmax(dim=2, keepdim=True)
         wrong = self.keep & (logits.gather(2, column)[..., 0] < highest)

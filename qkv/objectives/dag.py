@@ -7,7 +7,6 @@ from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
 from qkv.kernels.dag import dag_alignment, dag_nll, dag_visits
-from qkv.kernels.labels import label_and_best_log_probs, label_log_probs
 from qkv.models.base import Model
 from qkv.models.decoders.dag import ENDS, DagModel
 from qkv.objectives.base import LossReport
@@ -37,7 +36,7 @@ class _Pairs(LatticePairs):
     def loss(self, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         model, labels = self.model, self.at_each(self.targets)
         decoded = model.fill(tgt_in, self.source)
-        picked, smooth = label_log_probs(decoded[self.keep], model.head.weight, labels, smoothing.background)
+        picked, smooth = model.head.label_log_probs(decoded[self.keep], labels, smoothing.background)
         links = model.transitions(decoded, self.path_lengths)
         graph = self.spread(picked), links, self.lengths, self.path_lengths
         background = smooth.new_zeros(())
@@ -49,7 +48,7 @@ class _Pairs(LatticePairs):
     def glance(self, ratio: float) -> Tensor:
         model, labels = self.model, self.at_each(self.targets)
         decoded = model.fill(self.open, self.source)
-        found = label_and_best_log_probs(decoded[self.keep], model.head.weight, labels)
+        found = model.head.label_and_best_log_probs(decoded[self.keep], labels)
         said, best = (self.spread(rows) for rows in found)
         links = model.transitions(decoded, self.path_lengths)
         path = dag_alignment(said, links, self.lengths, self.path_lengths)

@@ -7,7 +7,6 @@ from torch.nn import functional as F
 from qkv.data.batch import Batch
 from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
-from qkv.kernels.labels import label_logits
 from qkv.models.base import Model
 from qkv.models.decoders.nat import NatConfig, NatModel
 from qkv.models.heads.base import NO_CONTEXT
@@ -49,7 +48,7 @@ class LengthPairs:
     def glance(self, ratio: float) -> Tensor:
         """The open canvas with some target tokens: more, the more errors a first pass made."""
         decoded = self.model.fill(self.open, self.source)[self.inside]
-        logits, highest = label_logits(decoded, self.model.head.weight, self.targets[self.inside][:, None])
+        logits, highest = self.model.head.label_logits(decoded, self.targets[self.inside][:, None])
         wrong = torch.zeros_like(self.inside).index_put((self.inside,), logits[:, 0] < highest)
         shown = choose_some(self.inside, glance_counts(wrong, ratio), torch.default_generator)
         return torch.where(shown, self.targets, self.open)

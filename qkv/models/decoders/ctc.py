@@ -44,4 +44,4 @@ class CtcModel(StretchedModel):
 
     @property
     def blank(self) -> int:
-        return len(self.head.weight) - 1
+        return self.head.vocab_size - 1

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from qkv.core.errors import UsageError
 from qkv.functional.losses import AgreementFactors, Smoothing
 from qkv.kernels.cross_entropy import linear_consistent_cross_entropy, linear_cross_entropy
+from qkv.kernels.labels import label_and_best_log_probs, label_log_probs, label_logits
 from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, heads
 
 
@@ -61,6 +62,23 @@ class LinearHead(Head):
     ) -> tuple[Tensor, Tensor]:
         """As in `Head`, without materialising all logits."""
         return linear_consistent_cross_entropy(states, self.weight, None, targets, smoothing, agreement, weights)
+
+    @property
+    def vocab_size(self) -> int:
+        """V"""
+        return len(self.weight)
+
+    def label_log_probs(self, states: Tensor, labels: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
+        """See `kernels.labels.label_log_probs`."""
+        return label_log_probs(states, self.weight, labels, background)
+
+    def label_logits(self, states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """See `kernels.labels.label_logits`."""
+        return label_logits(states, self.weight, labels)
+
+    def label_and_best_log_probs(self, states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """See `kernels.labels.label_and_best_log_probs`."""
+        return label_and_best_log_probs(states, self.weight, labels)
 
     def for_few_rows(self) -> "LinearHead":
         by_columns = self.weight.detach().t().contiguous().t()
