@@ -136,7 +136,7 @@ def accuracy(model: Transformer, task: str, length: int, samples: int) -> tuple[
     pairs = [TASKS[task](source, length) for _ in range(samples)]
     batch = batch_of(pairs)
     limits = [LengthLimits(len(right) + SPARE) for _, right in pairs]
-    found = GreedyConfig().run(ModelSteps(model), SearchTask(batch.src, batch.src_keep, SPECIAL, limits))
+    found = run_search(GreedyConfig(), ModelSteps(model), SearchTask(batch.src, batch.src_keep, SPECIAL, limits))
     characters = sequences = total = 0
     for (best, *_), (_, right) in zip(found, pairs, strict=True):
         expected, output = ids(right), list(best.tokens)

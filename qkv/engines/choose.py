@@ -10,9 +10,7 @@ from qkv.engines.fast_engines import EngineName, FastEngine, default_engine, eng
 from qkv.engines.model_set import ModelSet
 from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
-from qkv.search.refinement.rescoring import Rescorer
 from qkv.search.speculative.drafters import DrafterConfig
-from qkv.search.speculative.drafting import Drafting
 
 
 class Engines:
@@ -28,14 +26,12 @@ class Engines:
         threads: int,
         max_src_tokens: int | None,
         draft: Callable[[], DrafterConfig | None] = lambda: None,
-        rescorer: Callable[[], Rescorer | None] = lambda: None,
     ) -> None:
         self.models = models
         self.wanted = wanted
         self.threads = threads
         self.max_src_tokens = max_src_tokens
         self._draft = draft
-        self._rescorer = rescorer
         self._fast: Engine | None = None
         if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
@@ -102,8 +98,7 @@ class Engines:
 
     @cached_property
     def torch(self) -> Engine:
-        drafting = None if self.draft is None else Drafting(self.draft, self.models.loaded[0])
-        return TorchEngine([saved.model for saved in self.models.loaded], drafting, self._rescorer())
+        return TorchEngine([saved.model for saved in self.models.loaded], self.models.loaded[0])
 
     @cached_property
     def draft(self) -> DrafterConfig | None:

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -13,8 +13,11 @@ from torch import Tensor
 from qkv.config.base import Config, Kinds
 from qkv.data.length_limit import BEFORE, LengthLimit
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.steps import StepFunction
+from qkv.search.protocol import BlockFunction, StepFunction
 from qkv.text.special import SpecialIds
+
+if TYPE_CHECKING:
+    from qkv.models.saved.folder import SavedModel
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ class SearchTask:
     constraints: Sequence[Constraints] = ()
     """One per sentence, or empty."""
     after_step: Callable[[], None] = _go_on
-    """Called after each step; it may stop the search by raising."""
+    """Called after each step; it stops the search by raising."""
+    attention: bool = False
+    """Whether the hypotheses shall hold their cross-attention."""
     detokenize: Callable[[list[int]], str] | None = None
     """Tokens to text, for a search that compares texts; without it the ids themselves are the words."""
 
@@ -82,6 +87,49 @@ class SearchTask:
         """The number of real tokens of each source, END included."""
         lengths: list[int] = self.src_keep.sum(dim=1).tolist()
         return lengths
+
+
+class SearchModel(Protocol):
+    """What a search may ask of a model, or of several that vote. What a model cannot do raises UsageError."""
+
+    @property
+    def tgt_limit(self) -> int | None:
+        """The longest output, the start symbol included; None: any."""
+
+    def steps(self, attention: bool) -> StepFunction:
+        """One token after another, with cross-attention weights if `attention`."""
+
+    def blocks(self, attention: bool) -> BlockFunction:
+        """Several tokens in one pass, which may be taken back."""
+
+    def parallel(self) -> Any:
+        """The model that fills all positions of an output at once."""
+
+
+class Search(Protocol):
+    """Finds outputs; made by the `build` of a config, or by itself: `BeamSearch(size=5)`."""
+
+    @property
+    def tgt_limit(self) -> int | None:
+        """The longest output that it can handle, whatever the model can; None: any."""
+
+    def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
+        """For each sentence at least one and at most `task.nbest` hypotheses, best first."""
+
+
+class StepwiseSearch:
+    """A search that asks for one token after another."""
+
+    tgt_limit: int | None = None
+    needs_attention = False
+    """Whether it ranks by attention weights."""
+
+    def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
+        return self.run(model.steps(task.attention or self.needs_attention), task)
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        """The same for a step function, such as one model's, an ensemble's or a table's."""
+        raise NotImplementedError
 
 
 class SearchConfig(Config):
@@ -156,17 +204,17 @@ class SearchConfig(Config):
         return self.rows
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether it ranks by attention weights, so that the steps must return them."""
-        return False
+    def src_limit(self) -> int | None:
+        """The longest source that it can handle, whatever the model can; None: any."""
+        return None
 
-    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        """Per sentence at least one and at most `task.nbest` hypotheses, best first."""
+    def build(self, saved: "SavedModel | None" = None) -> Search:
+        """The search itself. `saved` is the model that it is for; some kinds need it."""
         raise NotImplementedError
 
 
 searches = Kinds[SearchConfig]("search")
-AnySearch = Annotated[SearchConfig, searches]
+"""Importing `qkv.search.kinds` registers those of the package."""
 
 
 class SteppedSearch(SearchConfig):
@@ -197,9 +245,9 @@ class SteppedSearch(SearchConfig):
     def wants_length(self) -> bool:
         return self.length is not None or self.length_factor != 1.0
 
-    def without_length(self) -> Self:
-        """The same search without a given length."""
-        return self.model_copy(update={"length": None, "length_factor": 1.0})
+    def within_window(self, search: Search) -> Search:
+        """`search`, or one that gives its outputs the length that is wanted."""
+        return LengthWindow(search, self.window, self.limits, self.length is None) if self.wants_length else search
 
     def window(self, natural: int) -> tuple[int, int]:
         """The minimum and maximum length of an output that would have `natural` tokens."""
@@ -207,3 +255,45 @@ class SteppedSearch(SearchConfig):
             return self.length, self.length
         wanted = max(1, round(self.length_factor * natural))
         return max(1, wanted - self.length_slack), wanted + self.length_slack
+
+
+class LengthWindow:
+    """Gives outputs a wanted length: each within a window around the length that it would have by itself.
+
+    Args:
+        search: What finds the outputs.
+        window: The fewest and the most tokens of an output that would have so many tokens.
+        limits: See `SearchConfig.limits`.
+        first_look: Whether the search runs once before, so that it is known how many tokens it would write.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        window: Callable[[int], tuple[int, int]],
+        limits: Callable[[int, int | None, int], LengthLimits],
+        first_look: bool = True,
+    ) -> None:
+        self.inner = search
+        self.window = window
+        self.limits = limits
+        self.first_look = first_look
+        self.tgt_limit = search.tgt_limit
+
+    def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
+        natural = [0] * len(task.limits)
+        if self.first_look:
+            natural = [
+                len(best.tokens) for best, *_ in self.inner.search(replace(task, nbest=1, attention=False), model)
+            ]
+        rules = task.constraints or [Constraints()] * len(task.limits)
+        windows = [_roomy(self.window(length), own) for length, own in zip(natural, rules, strict=True)]
+        wanted = [replace(own, length=window) for own, window in zip(rules, windows, strict=True)]
+        lengths = zip(task.src_lengths(), wanted, strict=True)
+        limits = [self.limits(length, model.tgt_limit, own.needed) for length, own in lengths]
+        return self.inner.search(replace(task, constraints=wanted, limits=limits), model)
+
+
+def _roomy(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
+    """The window, or a later end of it where a prefix and required words need more room."""
+    return window[0], max(window[1], constraints.needed)

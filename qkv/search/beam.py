@@ -3,7 +3,7 @@
 from bisect import insort_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,15 +11,18 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from qkv.core.errors import QkvError, UsageError
-from qkv.models.base import IncrementalState
-from qkv.search.base import SearchTask, SteppedSearch, searches
+from qkv.search.base import Search, SearchTask, SteppedSearch, StepwiseSearch, searches
 from qkv.search.constraints import Row, Rules, dealt
 from qkv.search.forced import begin
 from qkv.search.hypothesis import Candidate, Hypothesis, Partial, best_candidates
 from qkv.search.length_penalty import AnyLengthPenalty, Power
-from qkv.search.steps import StepFunction
+from qkv.search.protocol import StepFunction, StepState
 from qkv.search.stopping import Enough, Exact, Heuristic, Standing, StoppingName, StoppingRule
 
+if TYPE_CHECKING:
+    from qkv.models.saved.folder import SavedModel
+
+DEFAULT_PENALTY = Power().at
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -184,37 +187,71 @@ class BeamConfig(SteppedSearch):
         """Whether the score is log p itself, which only falls."""
         return not self.coverage_penalty and self.length_penalty.at(1) == self.length_penalty.at(2)
 
+    def build(self, saved: "SavedModel | None" = None) -> Search:
+        return self.within_window(self.beam_search())
+
+    def beam_search(self, observer: Observer | None = None) -> "BeamSearch":
+        """Without a wanted length."""
+        return BeamSearch(
+            self.size,
+            self.length_penalty.at,
+            self.coverage_penalty,
+            self.groups,
+            self.diversity,
+            self.stop,
+            self.no_repeat_ngram,
+            observer,
+        )
+
+
+class BeamSearch(StepwiseSearch):
+    """Beam search; see `BeamConfig` for what each argument does. `observer` sees every step."""
+
+    def __init__(
+        self,
+        size: int = 5,
+        length_penalty: Callable[[int], float] = DEFAULT_PENALTY,
+        coverage_penalty: float = 0.0,
+        groups: int = 1,
+        diversity: float = 0.5,
+        stop: StoppingName = "heuristic",
+        no_repeat_ngram: int = 0,
+        observer: Observer | None = None,
+    ) -> None:
+        if size % groups:
+            raise UsageError(f"size {size} cannot be divided into {groups} groups of one size")
+        self.size, self.length_penalty, self.coverage_penalty = size, length_penalty, coverage_penalty
+        self.groups, self.diversity = groups, diversity
+        self.stop: StoppingName = stop
+        self.no_repeat_ngram, self.observer = no_repeat_ngram, observer
+        self.needs_attention = coverage_penalty > 0
+
+    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+        if task.nbest > self.size:
+            raise UsageError(f"a beam of size {self.size} cannot give {task.nbest} hypotheses: raise the search's size")
+        return _BeamRun(self, steps, task).run()
+
     def stopping(self, nbest: int) -> StoppingRule:
         """When a group of hypotheses is done, of which the best `nbest` are wanted."""
         width = self.size // self.groups
-        exact = Exact(min(nbest, width), self.length_penalty.at)
-        # Without penalties, exact stopping is as early and costs nothing.
-        if self.unpenalised or self.stop == "exact":
+        exact = Exact(min(nbest, width), self.length_penalty)
+        unpenalised = not self.coverage_penalty and self.length_penalty(1) == self.length_penalty(2)
+        # Without penalties exact stopping comes first and costs nothing.
+        if unpenalised or self.stop == "exact":
             return exact
         # A beam of one ends where greedy search ends.
         return Enough(width) if self.stop == "enough" or width == 1 else Heuristic(width, exact)
 
-    @property
-    def needs_attention(self) -> bool:
-        return self.coverage_penalty > 0
 
-    def run(self, steps: StepFunction, task: SearchTask, observer: Observer | None = None) -> list[list[Hypothesis]]:
-        if task.nbest > self.size:
-            raise UsageError(
-                f"a beam of size {self.size} cannot give {task.nbest} hypotheses; use search.size={task.nbest}"
-            )
-        return _BeamSearch(self, steps, task, observer).run()
+class _BeamRun:
+    """Row = place of the sentence among those that are left x size + group x width + beam."""
 
-
-class _BeamSearch:
-    """Row = index among the remaining sentences x size + group x width + beam."""
-
-    def __init__(self, config: BeamConfig, steps: StepFunction, task: SearchTask, observer: Observer | None) -> None:
-        self.config, self.steps, self.task, self.observer = config, steps, task, observer
+    def __init__(self, config: BeamSearch, steps: StepFunction, task: SearchTask) -> None:
+        self.config, self.steps, self.task, self.observer = config, steps, task, config.observer
         self.rules = Rules(task, config.no_repeat_ngram)
         width = config.size // config.groups
         stopping = config.stopping(task.nbest)
-        self.judge = Judge(config.length_penalty.at, config.coverage_penalty, width, stopping)
+        self.judge = Judge(config.length_penalty, config.coverage_penalty, width, stopping)
         sizes = list(zip(task.src_lengths(), task.limits, strict=True))
         self.groups = [
             [
@@ -248,8 +285,8 @@ class _BeamSearch:
             tokens = torch.tensor(said, device=device)
         return [self._best(index) for index in range(len(self.groups))]
 
-    def _begin(self) -> tuple[IncrementalState, list[int]]:
-        """Read the sources and the prefixes. For an observer, prefixes are read step by step."""
+    def _begin(self) -> tuple[StepState, list[int]]:
+        """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""
         if self.observer:
             start = self.steps.start(*self.task.sources(self.left), beams=self.config.size)
             return start, [self.task.special.bos] * len(self.left)

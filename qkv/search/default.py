@@ -10,8 +10,9 @@ from qkv.models.decoders.base import DecoderConfig
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
-from qkv.search.base import AnySearch, SearchConfig
+from qkv.search.base import SearchConfig
 from qkv.search.greedy import GreedyConfig
+from qkv.search.kinds import AnySearch
 from qkv.search.refinement.search import RefineConfig
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import torch
 
-from qkv.models.base import IncrementalState
 from qkv.search.base import Constraints, SearchTask
 from qkv.search.hypothesis import Partial
-from qkv.search.steps import StepFunction
+from qkv.search.protocol import StepFunction, StepState
 
 LEAST = 8
 """Shorter prefixes are not worth a pass."""
@@ -21,8 +20,8 @@ APART = 64
 
 def begin(
     steps: StepFunction, task: SearchTask, sentences: Sequence[int], beams: int
-) -> tuple[IncrementalState, list[int], list[Partial]]:
-    """Read the sources of `sentences` and as much of their prefixes as possible in one pass.
+) -> tuple[StepState, list[int], list[Partial]]:
+    """Read the sources of `sentences` and as much of their prefixes as can be read at once.
 
     Returns the state, and for each sentence the next input token of its rows and their output so far.
     """

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from qkv.core.errors import UsageError
-from qkv.search.base import SearchTask, searches
+from qkv.search.base import Search, SearchTask, searches
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.sampling import SamplingConfig
-from qkv.search.steps import StepFunction
-from qkv.search.walk import refuse_required
+from qkv.search.protocol import StepFunction
+from qkv.search.sampling import Sampling, SamplingConfig
+
+if TYPE_CHECKING:
+    from qkv.models.saved.folder import SavedModel
 
 Utility = Callable[[str, str], float]
 """The utility of a text, given a reference."""
@@ -31,10 +32,28 @@ class MbrConfig(SamplingConfig):
     metric: Literal["chrf", "bleu"] = "chrf"
     """The utility: a sentence score of sacreBLEU."""
 
+    def build(self, saved: "SavedModel | None" = None) -> Search:
+        return self.within_window(MbrSearch(*self.sampling, metric=self.metric))
+
+
+class MbrSearch(Sampling):
+    """Minimum Bayes risk; see `MbrConfig` for what each argument does."""
+
+    def __init__(
+        self,
+        samples: int = 16,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        no_repeat_ngram: int = 0,
+        metric: str = "chrf",
+    ) -> None:
+        super().__init__(samples, temperature, top_k, top_p, seed, no_repeat_ngram)
+        self.metric = metric
+
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        if task.nbest > self.samples:
-            raise UsageError(f"{self.samples} samples cannot give {task.nbest} hypotheses: raise the search's samples")
-        refuse_required(task, self.kind)
+        self.refuse(task, "mbr")
         detokenize, metric = task.detokenize or _ids_as_words, utility(self.metric)
         found = []
         for samples in self.draw(steps, task):

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,14 @@ from pydantic import Field
 from torch import Tensor
 
 from qkv.core.errors import UsageError
-from qkv.search.base import SearchTask, SteppedSearch, searches
+from qkv.search.base import Search, SearchTask, SteppedSearch, StepwiseSearch, searches
 from qkv.search.constraints import Rules
 from qkv.search.hypothesis import Hypothesis, not_a_number
-from qkv.search.steps import StepFunction
+from qkv.search.protocol import StepFunction
 from qkv.search.walk import Walker, refuse_required, walk
+
+if TYPE_CHECKING:
+    from qkv.models.saved.folder import SavedModel
 
 
 class SamplingConfig(SteppedSearch):
@@ -38,6 +41,33 @@ class SamplingConfig(SteppedSearch):
     @property
     def rows(self) -> int:
         return self.samples
+
+    @property
+    def sampling(self) -> tuple[int, float, int, float, int, int]:
+        """The arguments of `Sampling`."""
+        return self.samples, self.temperature, self.top_k, self.top_p, self.seed, self.no_repeat_ngram
+
+
+class Sampling(StepwiseSearch):
+    """Draws outputs; see `SamplingConfig` for what each argument does."""
+
+    def __init__(
+        self,
+        samples: int = 1,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        no_repeat_ngram: int = 0,
+    ) -> None:
+        self.samples, self.temperature, self.top_k, self.top_p = samples, temperature, top_k, top_p
+        self.seed, self.no_repeat_ngram = seed, no_repeat_ngram
+
+    def refuse(self, task: SearchTask, kind: str) -> None:
+        """Raise UsageError if the task asks for what samples cannot give."""
+        if task.nbest > self.samples:
+            raise UsageError(f"{self.samples} samples cannot give {task.nbest} hypotheses: raise the search's samples")
+        refuse_required(task, kind)
 
     def draw(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
         """All samples of each sentence, in order; the score is log p(Y | X)."""
@@ -116,9 +146,14 @@ class SampleConfig(SamplingConfig):
 
     kind: Literal["sample"] = "sample"
 
+    def build(self, saved: "SavedModel | None" = None) -> Search:
+        return self.within_window(SampleSearch(*self.sampling))
+
+
+class SampleSearch(Sampling):
+    """Random outputs, the most probable of them first."""
+
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        if task.nbest > self.samples:
-            raise UsageError(f"{self.samples} samples cannot give {task.nbest} hypotheses: raise the search's samples")
-        refuse_required(task, self.kind)
+        self.refuse(task, "sample")
         drawn = self.draw(steps, task)
         return [sorted(each, key=lambda hypothesis: -hypothesis.score)[: task.nbest] for each in drawn]

@@ -1,58 +1,19 @@
-"""The interface between a search and a model: start with the source, then one token at a time.
-
-A search knows only `StepFunction`: one model, an ensemble, or a table in a test.
-"""
+"""The steps of models: cached, from whole prefixes (the definition), and the mean of several."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.models.base import IncrementalState, Model
+from qkv.models.base import Model
+from qkv.search.protocol import ForcedOutput, StepFunction, StepOutput, StepState
 from qkv.text.special import NEVER_OUTPUT
 
 PIECE = 256
 """Positions per pass over given tokens: more take memory and are not faster."""
-
-
-class StepOutput(NamedTuple):
-    """The next-token distribution of each row."""
-
-    log_probs: Tensor
-    """[R, V], normalised over what may be output; the others are -inf."""
-    attention: Tensor | None
-    """[R, S], the mean of the last layer's cross-attention heads; only if requested."""
-
-
-class ForcedOutput(NamedTuple):
-    """The output of steps over given tokens."""
-
-    log_probs: Tensor
-    """[B, W], of each token."""
-    attention: Tensor | None
-    """[B, W, S], see `StepOutput`."""
-
-
-class StepFunction(Protocol):
-    """Row = sentence x beams + beam."""
-
-    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
-        """Read the sources [B, S]; every sentence gets `beams` equal rows."""
-
-    def step(self, tokens: Tensor, state: Any) -> tuple[StepOutput, IncrementalState]:
-        """Append the last token of each row [R], the start symbol first, and return the next-token distribution.
-
-        `state` comes from `start` or `step`; its type is the step function's own.
-        """
-
-    def force(self, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, IncrementalState]:
-        """W steps over given tokens: `tokens` [B, 1 + W] begin with the start symbol.
-
-        `state` comes from `start`; afterwards every row has read all tokens but the last one.
-        """
 
 
 def force_by_steps(steps: StepFunction, tokens: Tensor, state: Any, beams: int) -> tuple[ForcedOutput, Any]:
@@ -112,18 +73,18 @@ class ModelSteps:
         self.attention = attention
 
     @torch.inference_mode()
-    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
         return self.model.start(src, src_keep, beams)
 
     @torch.inference_mode()
-    def step(self, tokens: Tensor, state: IncrementalState) -> tuple[StepOutput, IncrementalState]:
+    def step(self, tokens: Tensor, state: StepState) -> tuple[StepOutput, StepState]:
         (states, context), after = self.model.extend(tokens[:, None], state)
         log_probs = self.head.log_probs(states, context, never=NEVER_OUTPUT)[:, 0]
         attention = context.attention[:, 0] if self.attention and context.attention is not None else None
         return StepOutput(log_probs, attention), after
 
     @torch.inference_mode()
-    def force(self, tokens: Tensor, state: IncrementalState, beams: int) -> tuple[ForcedOutput, IncrementalState]:
+    def force(self, tokens: Tensor, state: StepState, beams: int) -> tuple[ForcedOutput, StepState]:
         sentences = torch.arange(len(tokens), device=tokens.device)
         # All rows of a sentence read the same tokens: they are read once, and their keys and values are copied.
         state = state.reorder(sentences * beams, sentences)
@@ -143,7 +104,7 @@ class ModelSteps:
 class EnsembleState:
     """The state of each member."""
 
-    states: Sequence[IncrementalState]
+    states: Sequence[StepState]
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "EnsembleState":
         return EnsembleState([state.reorder(rows, sentences) for state in self.states])

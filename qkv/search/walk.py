@@ -11,7 +11,7 @@ from qkv.search.base import SearchTask
 from qkv.search.constraints import Rules
 from qkv.search.forced import begin
 from qkv.search.hypothesis import Hypothesis, Partial
-from qkv.search.steps import StepFunction
+from qkv.search.protocol import StepFunction
 
 
 @dataclass(eq=False, slots=True)

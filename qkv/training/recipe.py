@@ -12,8 +12,8 @@ from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
-from qkv.search.base import AnySearch
 from qkv.search.default import search_problem
+from qkv.search.kinds import AnySearch
 from qkv.text import TextConfig
 from qkv.training.optimizers import AdamWConfig, AnyOptimizer
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig

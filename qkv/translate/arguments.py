@@ -6,7 +6,7 @@ from pydantic import Field
 
 from qkv.config import Config
 from qkv.engines.fast_engines import EngineName
-from qkv.search.base import AnySearch
+from qkv.search.kinds import AnySearch
 
 
 class TranslatorArguments(Config):

@@ -10,9 +10,10 @@ from qkv.config import Config, with_overrides
 from qkv.config.overrides import apply_overrides
 from qkv.core.errors import UsageError
 from qkv.engines.fast_engines import EngineName
-from qkv.search.base import AnySearch, searches
+from qkv.search.base import searches
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_settings
+from qkv.search.kinds import AnySearch
 from qkv.search.speculative.drafters import AnyDrafter, drafters
 from qkv.translate.translator import MAX_SRC_TOKENS, Translator
 

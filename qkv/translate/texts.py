@@ -8,8 +8,7 @@ from itertools import islice
 
 from qkv.core.errors import ArgumentError, QkvError, UsageError
 from qkv.engines.base import DecodeRequest, Engine
-from qkv.engines.length_window import with_windows
-from qkv.search.base import Constraints, SearchConfig, SteppedSearch
+from qkv.search.base import Constraints, SearchConfig
 from qkv.search.batching import by_length
 from qkv.search.hypothesis import Hypothesis
 from qkv.text import TokenizerPair
@@ -106,7 +105,9 @@ class TextDecoder:
         self.options = options
         self.batch_tokens = batch_tokens or engine.batch_tokens
         self.reading = reading or Reading()
-        limits = [limit for limit in (self.reading.max_src_tokens, engine.src_limit) if limit is not None]
+        limits = [
+            limit for limit in (self.reading.max_src_tokens, engine.src_limit, search.src_limit) if limit is not None
+        ]
         self.longest = min(limits, default=None)
         # Two overlapping parts are read together.
         halved = self.longest and (max(2, self.longest // 2) if self.reading.overlap else self.longest)
@@ -178,8 +179,6 @@ class TextDecoder:
         )
         with self._enough_memory():
             sources = [prepared.ids[number] for number in batch]
-            if isinstance(self.search, SteppedSearch) and self.search.wants_length:
-                request = with_windows(self.engine, sources, request, self.search)
             return self.engine.decode(sources, request)
 
     @contextmanager

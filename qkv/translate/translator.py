@@ -24,11 +24,12 @@ from qkv.search.base import Constraints, SearchConfig, SteppedSearch
 from qkv.search.batching import in_chunks
 from qkv.search.capacity import require_search_memory
 from qkv.search.default import default_search
-from qkv.search.refinement.rescoring import Rescorer
-from qkv.search.refinement.search import RefineConfig, rescorer_for
+from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.search import RefineConfig
 from qkv.search.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.drafting import DraftLike, require_draft
+from qkv.search.speculative.search import speculative
 from qkv.text import SPECIAL
 from qkv.text.given import checked_texts
 from qkv.translate.arguments import TranslatorArguments
@@ -100,9 +101,7 @@ class Translator:
         require_draft(draft)
         self.models = ModelSet(model)
         self.workers = bounded_workers(given.workers, "workers")
-        self.engines = Engines(
-            self.models, given.engine, self.workers, given.max_src_tokens, self._drafter, self._rescorer
-        )
+        self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens, self._drafter)
         self._draft = draft
         if engines[given.engine] is not None:
             if draft not in ("auto", "none", None):
@@ -126,7 +125,7 @@ class Translator:
         other = copy.copy(self)
         # An engine that was compared for one search may be worse at another.
         other._search, other._decoders, other._compared = search, {}, set()
-        for known in ("search", "reading"):
+        for known in ("search", "reading", "_drafted"):
             other.__dict__.pop(known, None)
         return other
 
@@ -254,7 +253,7 @@ class Translator:
             require_search_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
             engine = self.engines.choose(self._example(options))
             self._decoders[options] = TextDecoder(
-                engine, self.models.tokenizers, self.search, options, self.batch_tokens, self.reading
+                engine, self.models.tokenizers, self._drafted, options, self.batch_tokens, self.reading
             )
         return self._decoders[options]
 
@@ -276,17 +275,21 @@ class Translator:
             forbidden=[some] if options.forbidden else (),
             required=[some] if options.required else (),
         )
-        return DecodeRequest(self.search, options.nbest, [constraints], options.alignment, options.token_scores)
+        return DecodeRequest(self._drafted, options.nbest, [constraints], options.alignment, options.token_scores)
 
     def _setup(self, options: DecodeOptions) -> Setup:
         folders, checksums = self.models.folders, self.models.checksums
-        return Setup(folders, checksums, self.search, options, self.batch_tokens, self.reading, self.engines.draft)
+        return Setup(folders, checksums, self._drafted, options, self.batch_tokens, self.reading)
+
+    @cached_property
+    def _drafted(self) -> SearchConfig:
+        """`search`, with the drafter that there is for it."""
+        if isinstance(self.search, GreedyConfig) and self.engines.draft is not None:
+            return speculative(self.search, self.engines.draft)
+        return self.search
 
     def _drafter(self) -> DrafterConfig | None:
         return choose_draft(self._draft, self.models, self.search)
-
-    def _rescorer(self) -> Rescorer | None:
-        return rescorer_for(self.search, self.models.loaded[0])
 
     @overload
     def score(self, pairs: TextPair, first: int = 1, progress: ReportProgress = ...) -> PairScore: ...

@@ -8,7 +8,7 @@ from qkv.search.base import SearchTask
 from qkv.search.beam import BeamConfig, Kept
 from qkv.search.capacity import require_search_memory
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.steps import ModelSteps
+from qkv.search.models import SearchedModels
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
 from qkv.visual.svg import SAMPLE_HEIGHT, SAMPLE_WIDTH, Entry, column_width, document, fitted, xml_text
@@ -68,7 +68,7 @@ def grow_tree(
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
-    best = search.run(ModelSteps(saved.model, search.needs_attention), task, lambda _, kept: steps.append(kept))[0][0]
+    best = search.beam_search(lambda _, kept: steps.append(kept)).search(task, SearchedModels([saved.model]))[0][0]
     wanted = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens
     root = Node("START", 0.0, None, 0, 0)
     nodes = [root]

@@ -11,7 +11,7 @@ from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.channels import haltings
 from qkv.models.transformer.model import require_transformer
 from qkv.search.base import SearchTask
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedyConfig, GreedySearch
 from qkv.search.steps import ModelSteps
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
@@ -60,7 +60,7 @@ def depths_of(saved: SavedModel, text: str) -> Depths:
     src, src_keep = padded([ids], SPECIAL.pad)
     task = SearchTask(src, src_keep, SPECIAL, [search.limits(len(ids), model.limits.tgt)])
     with haltings.listen() as heard:
-        best = search.run(ModelSteps(model), task)[0][0]
+        best = GreedySearch().run(ModelSteps(model), task)[0][0]
     encoder, *decoder = heard
     said = [*best.tokens, SPECIAL.eos]
     names = saved.tokenizers.tgt.tokens(best.tokens)

@@ -8,9 +8,10 @@ from torch import Tensor
 from qkv.data.batch import padded
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import SearchTask
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedyConfig, greedy_rules
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.speculative.blocks import BlockFunction, BlockOutput, BlocksState, ModelBlocks
+from qkv.search.protocol import BlockFunction, BlockOutput, BlocksState
+from qkv.search.speculative.blocks import ModelBlocks
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.loop import draft_and_verify
 from qkv.search.speculative.pace import FullPace
@@ -68,7 +69,7 @@ def watch_drafts(
     limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.limits.tgt)
     task, blocks = SearchTask(src, src_keep, SPECIAL, [limits]), _WatchedBlocks(ModelBlocks(saved.model))
     drafter, pace = draft.build(saved), FullPace(draft.block)
-    best = draft_and_verify(blocks, drafter, pace, task, search.rules(task))[0][0]
+    best = draft_and_verify(blocks, drafter, pace, task, greedy_rules(task, search.no_repeat_ngram))[0][0]
     whole = [*best.tokens, SPECIAL.eos] if best.ended else best.tokens
     ends = [*(start for start, _ in blocks.given[1:]), len(whole)]
 

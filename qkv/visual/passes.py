@@ -9,8 +9,9 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import SearchTask
 from qkv.search.hypothesis import Hypothesis
+from qkv.search.models import SearchedModels
 from qkv.search.refinement.canvas import Pass
-from qkv.search.refinement.search import RefineConfig, rescorer_for
+from qkv.search.refinement.search import RefineConfig
 from qkv.text.special import SPECIAL
 from qkv.visual.rows import TokenCell, draw_rows, sample
 from qkv.visual.source import source_ids
@@ -47,7 +48,7 @@ def watch_passes(
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.within(saved.config.length_limit).limits(len(ids), model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
-    best = search.fill(model, task, passes.append, rescorer_for(search, saved))[0][0]
+    best = search.build(saved, passes.append).search(task, SearchedModels([model]))[0][0]
     blank = model.blank if isinstance(model, CtcModel) else None
 
     def label(token: int) -> str:

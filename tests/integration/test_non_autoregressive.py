@@ -97,9 +97,9 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(runs: Path, forks: Forks, 
     refusals: list[tuple[list[Any], str]] = [
         (
             ["translate", runs / "ctc", "search.kind=beam", *lines],
-            "of the kind ctc, so it has no search beam: use refine",
+            "of the kind ctc, so it has no next token: use refine",
         ),
-        (["translate", runs / "ctc", "search=greedy", *lines], "so it has no search greedy: use refine"),
+        (["translate", runs / "ctc", "search=greedy", *lines], "so it has no next token: use refine"),
         (["translate", runs / "ctc", "--beam", 3, *lines], "has no such beam; use search.beam=3 for ctc"),
         (["translate", runs / "ctc", "--length-factor", 1e308, *lines], "length_factor"),
         (

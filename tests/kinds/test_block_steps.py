@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.search.speculative.blocks import BlockFunction, BlocksState, ModelBlocks, PrefixBlocks
+from qkv.search.protocol import BlockFunction, BlocksState
+from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
 from qkv.search.steps import ModelSteps
 from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import VOCAB, small_model

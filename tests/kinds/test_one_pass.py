@@ -11,7 +11,7 @@ from qkv.engines.torch_engine import TorchEngine
 from qkv.inference.whole import WholeEncoder, fused
 from qkv.models.parallel.base import open_canvas
 from qkv.search.base import Constraints
-from qkv.search.refinement.search import RefineConfig
+from qkv.search.refinement.search import RefineConfig, RefineSearch
 from qkv.text import SPECIAL
 from tests.support.attentions import CAUSAL, CROSS, ENCODER
 from tests.support.parallel import PARALLEL, parallel_model
@@ -83,7 +83,7 @@ def test_the_engine_says_what_the_model_said_when_it_was_made(kind: str) -> None
     model, search = parallel_model(kind, seed=4), RefineConfig(passes=2)
     ids = [[5, 9, 8, 11, SPECIAL.eos], [7, SPECIAL.eos]]
     task = task_of(ids, search)
-    wanted = [best for best, *_ in search.fill(model, task)]
+    wanted = [best for best, *_ in RefineSearch(passes=2).fill(model, task)]
     engine, request = TorchEngine([model]), DecodeRequest(search, 1, [Constraints()] * 2)
     for _ in range(2):
         for (best, *_), own in zip(engine.decode(ids, request), wanted, strict=True):
@@ -93,4 +93,4 @@ def test_the_engine_says_what_the_model_said_when_it_was_made(kind: str) -> None
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.zero_()
-    assert search.fill(model, task) != [[own] for own in wanted]
+    assert RefineSearch(passes=2).fill(model, task) != [[own] for own in wanted]

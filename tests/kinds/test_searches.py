@@ -9,16 +9,18 @@ import torch
 
 from qkv.config import Config, dump_config, load_config
 from qkv.core.errors import QkvError, UsageError
-from qkv.search.base import AnySearch, LengthLimits, SearchConfig, SearchTask, searches
+from qkv.search.base import LengthLimits, SearchConfig, SearchTask, searches
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
+from qkv.search.kinds import AnySearch
 from qkv.search.length_penalty import length_penalties
-from qkv.search.steps import ModelSteps, PrefixSteps, StepFunction
+from qkv.search.protocol import StepFunction
+from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import small_model
-from tests.support.tables import END, TableSteps, random_attention, random_sources, random_table, task_of
+from tests.support.tables import END, TableSteps, random_attention, random_sources, random_table, run_search, task_of
 
-STEPWISE = [kind for kind in searches.names() if kind != "refine"]
+STEPWISE = [kind for kind in searches.names() if kind not in ("refine", "speculative")]
 """Those that ask for one token after another; tests/kinds/test_decoders.py has the other one."""
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((kind, {}) for kind in STEPWISE if kind != "mbr"),
@@ -52,7 +54,7 @@ def never_ends(source: tuple[int, ...], said: tuple[int, ...]) -> list[float]:
 def test_every_search_stops_at_the_limit_and_says_so(kind: str, longest: int) -> None:
     """A model that never says END, and an empty source."""
     task = task_of([[END], [5, 6, END]], LengthLimits(longest))
-    for (best,) in searches[kind]().run(TableSteps(never_ends), task):
+    for (best,) in run_search(searches[kind](), TableSteps(never_ends), task):
         assert len(best.tokens) == len(best.token_scores) == longest
         assert not best.ended
 
@@ -62,20 +64,22 @@ def test_each_sentence_has_its_own_limit(kind: str) -> None:
     limits = [LengthLimits(3), LengthLimits(0), LengthLimits(6), LengthLimits(1)]
     src = torch.full((4, 1), END)
     task = SearchTask(src, src == END, SPECIAL, limits)
-    found = searches[kind]().run(TableSteps(never_ends), task)
+    found = run_search(searches[kind](), TableSteps(never_ends), task)
     assert [len(best.tokens) for (best,) in found] == [3, 0, 6, 1]
 
 
 @every_kind
 def test_no_sentences_no_outputs(kind: str) -> None:
-    assert searches[kind]().run(TableSteps(never_ends), task_of([], LengthLimits(3))) == []
+    assert run_search(searches[kind](), TableSteps(never_ends), task_of([], LengthLimits(3))) == []
 
 
 @every_kind
 def test_attention_is_that_of_each_token_over_the_real_source(kind: str) -> None:
     weights, sources = random_attention(2), random_sources(5, 3)
     steps = TableSteps(random_table(1, 9), weights)
-    for source, (best, *_) in zip(sources, searches[kind]().run(steps, task_of(sources, LengthLimits(6))), strict=True):
+    for source, (best, *_) in zip(
+        sources, run_search(searches[kind](), steps, task_of(sources, LengthLimits(6))), strict=True
+    ):
         assert best.attention is not None
         assert len(best.attention) == len(best.tokens)
         for place, row in enumerate(best.attention):
@@ -88,7 +92,7 @@ def test_not_a_number_is_said_in_one_sentence(kind: str) -> None:
         return [torch.nan] * 9 if len(said) == 1 else [-torch.inf, -3.0, -torch.inf, -3.0, -torch.inf, *[-1.0] * 4]
 
     with pytest.raises(QkvError, match="not a number"):
-        searches[kind](min_length=1).run(TableSteps(broken), task_of([[5, END]], LengthLimits(4, 1)))
+        run_search(searches[kind](min_length=1), TableSteps(broken), task_of([[5, END]], LengthLimits(4, 1)))
 
 
 @every_kind
@@ -102,19 +106,19 @@ def test_it_can_be_stopped_after_each_step(kind: str) -> None:
 
     steps = TableSteps(never_ends)
     with pytest.raises(KeyboardInterrupt):
-        searches[kind]().run(steps, task_of([[END]], LengthLimits(9), after_step=stop))
+        run_search(searches[kind](), steps, task_of([[END]], LengthLimits(9), after_step=stop))
     assert steps.steps == 3
 
 
 def same(steps: StepFunction, search: SearchConfig, sources: list[list[int]]) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence alone, checked to be those in a batch and in another order."""
     nbest = min(search.rows, 2)
-    alone = [search.run(steps, task_of([source], search, nbest=nbest))[0] for source in sources]
-    together = search.run(steps, task_of(sources, search, nbest=nbest))
+    alone = [run_search(search, steps, task_of([source], search, nbest=nbest))[0] for source in sources]
+    together = run_search(search, steps, task_of(sources, search, nbest=nbest))
     assert brief(together) == brief(alone)
     order = list(range(len(sources)))
     random.Random(0).shuffle(order)
-    shuffled = search.run(steps, task_of([sources[index] for index in order], search, nbest=nbest))
+    shuffled = run_search(search, steps, task_of([sources[index] for index in order], search, nbest=nbest))
     assert brief(shuffled) == brief([alone[index] for index in order])
     for ours, others in zip(together, alone, strict=True):
         for one, other in zip(ours, others, strict=True):
@@ -137,7 +141,9 @@ def test_nor_does_it_with_a_real_model(kind: str, settings: dict[str, Any]) -> N
     search = searches[kind](max_factor=1.0, max_extra=2, **settings)
     sources = random_sources(12, 4)
     cached = same(ModelSteps(model), search, sources)
-    assert brief(cached) == brief(search.run(PrefixSteps(model), task_of(sources, search, nbest=min(search.rows, 2))))
+    assert brief(cached) == brief(
+        run_search(search, PrefixSteps(model), task_of(sources, search, nbest=min(search.rows, 2)))
+    )
     assert len({tuple(best.tokens) for best, *_ in cached}) > 3
 
 
@@ -160,18 +166,18 @@ def test_it_is_documented(cls: type[Config]) -> None:
 @every_kind
 def test_it_gives_no_more_hypotheses_than_it_has(kind: str) -> None:
     search = searches[kind]()
-    found = search.run(TableSteps(random_table(1, 9)), task_of(random_sources(4), search, nbest=search.rows))
+    found = run_search(search, TableSteps(random_table(1, 9)), task_of(random_sources(4), search, nbest=search.rows))
     assert all(1 <= len(hypotheses) <= search.rows for hypotheses in found)
     for hypotheses in found:
         assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)
     with pytest.raises(UsageError, match=f"{search.rows + 1}"):
-        search.run(TableSteps(random_table(1, 9)), task_of([[END]], search, nbest=search.rows + 1))
+        run_search(search, TableSteps(random_table(1, 9)), task_of([[END]], search, nbest=search.rows + 1))
 
 
 def test_no_two_kinds_find_the_same() -> None:
     found = {}
     for kind in STEPWISE:
         search = searches[kind](max_factor=1.0)
-        outputs = search.run(TableSteps(random_table(5, 14)), task_of(random_sources(30), search))
+        outputs = run_search(search, TableSteps(random_table(5, 14)), task_of(random_sources(30), search))
         found[kind] = str(brief(outputs))
     assert len(set(found.values())) == len(found) >= 4

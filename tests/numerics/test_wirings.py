@@ -158,7 +158,7 @@ def test_cached_steps_follow_beams_and_give_alignments_over_the_source(changes: 
     outputs = []
     for steps in (ModelSteps(model, attention=True), PrefixSteps(model)):
         _, state = steps.step(first, steps.start(batch.src, batch.src_keep, beams=2))  # type: ignore[arg-type]
-        output, _ = steps.step(second[:4], state.reorder(rows, kept))  # type: ignore[arg-type]
+        output, _ = steps.step(second[:4], state.reorder(rows, kept))
         outputs.append(output)
     torch.testing.assert_close(outputs[0].log_probs, outputs[1].log_probs, atol=1e-5, rtol=0)
     attention = outputs[0].attention

@@ -30,6 +30,7 @@ from tests.support.tables import (
     random_attention,
     random_sources,
     random_table,
+    run_search,
     task_of,
 )
 
@@ -61,7 +62,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(block: int) -> None:
     table, weights = random_table(block, vocab, end=chance.gauss(0, 1)), random_attention(block)
     sources = random_sources(20, block)
     search = BeamConfig(size=(vocab - 4) ** longest + 5, stop="exact", length_penalty=penalty, coverage_penalty=beta)
-    found = search.run(TableSteps(table, weights), task_of(sources, LengthLimits(longest, fewest), nbest=nbest))
+    found = run_search(search, TableSteps(table, weights), task_of(sources, LengthLimits(longest, fewest), nbest=nbest))
     for source, hypotheses in zip(map(tuple, sources), found, strict=True):
         outputs = [each for each in every_output(table, source, vocab, longest) if len(each.tokens) >= fewest]
         ranked = sorted(((score(each, penalty, beta, weights, source), each) for each in outputs), key=lambda x: -x[0])
@@ -93,7 +94,7 @@ def test_so_it_does_with_real_models(seed: int) -> None:
     best = max(outputs, key=lambda each: each.total / len(each.token_scores))
     search = BeamConfig(size=100, stop="exact")
     for steps in (ModelSteps(model), PrefixSteps(model)):
-        ((found,),) = search.run(steps, task_of([source], LengthLimits(longest)))
+        ((found,),) = run_search(search, steps, task_of([source], LengthLimits(longest)))
         assert tuple(found.tokens) == best.tokens
         assert found.score == pytest.approx(best.total / len(best.token_scores), abs=1e-5)
 
@@ -103,8 +104,8 @@ def test_so_it_does_with_real_models(seed: int) -> None:
 def test_a_beam_of_one_is_greedy_search(seed: int, penalty: LengthPenaltyConfig, grain: float) -> None:
     table, sources = random_table(seed, 12, end=0.5, grain=grain), random_sources(4, seed)
     task = task_of(sources, LengthLimits(6))
-    greedy = GreedyConfig().run(TableSteps(table), task)
-    beam = BeamConfig(size=1, length_penalty=penalty).run(TableSteps(table), task)
+    greedy = run_search(GreedyConfig(), TableSteps(table), task)
+    beam = run_search(BeamConfig(size=1, length_penalty=penalty), TableSteps(table), task)
     for (one,), (other,) in zip(greedy, beam, strict=True):
         assert (one.tokens, one.token_scores, one.ended) == (other.tokens, other.token_scores, other.ended)
 
@@ -167,8 +168,8 @@ def test_it_is_the_plain_program_and_breaks_ties_by_its_rule(
 ) -> None:
     """With a grain most candidates are equal to another one."""
     table, sources, nbest = random_table(seed, vocab, end=1.5, grain=grain), random_sources(3, seed), min(nbest, size)
-    found = BeamConfig(size=size, stop=stop).run(
-        TableSteps(table), task_of(sources, LengthLimits(longest), nbest=nbest)
+    found = run_search(
+        BeamConfig(size=size, stop=stop), TableSteps(table), task_of(sources, LengthLimits(longest), nbest=nbest)
     )
     for source, hypotheses in zip(map(tuple, sources), found, strict=True):
         expected = plain_beam(table, source, size, longest, nbest, stop) or [((), False, 0.0)]
@@ -185,10 +186,10 @@ def test_exact_stopping_gives_what_never_stopping_gives(
     task = task_of(sources, LengthLimits(12), nbest=min(nbest, size))
     search = BeamConfig(size=size, stop="exact", length_penalty=penalty)
     early, late = TableSteps(table), TableSteps(table)
-    stopped = search.run(early, task)
+    stopped = run_search(search, early, task)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beam_group.Judge, "done", lambda *_: False)
-        complete = search.run(late, task)
+        complete = run_search(search, late, task)
     assert stopped == complete
     assert early.all_rows <= late.all_rows
 
@@ -198,8 +199,8 @@ def test_exact_stopping_saves_steps() -> None:
     table, sources = random_table(7, 10, end=1.0), random_sources(60, 7)
     task = task_of(sources, LengthLimits(12))
     exact, enough = TableSteps(table), TableSteps(table)
-    best = BeamConfig(size=3, stop="exact").run(exact, task)
-    quick = BeamConfig(size=3, stop="enough").run(enough, task)
+    best = run_search(BeamConfig(size=3, stop="exact"), exact, task)
+    quick = run_search(BeamConfig(size=3, stop="enough"), enough, task)
     assert enough.all_rows < exact.all_rows < 60 * 3 * 12
     worse = [one.score < other.score for (one,), (other,) in zip(quick, best, strict=True)]
     assert 0 < sum(worse) < len(worse)
@@ -214,7 +215,7 @@ def test_rules_narrow_down_all_outputs(seed: int, ngram: int, fewest: int, prefi
     table, (source,) = random_table(seed, vocab), random_sources(1, seed)
     task = task_of([source], LengthLimits(longest, fewest), constraints=[Constraints(prefix, forbidden)])
     search = BeamConfig(size=300, stop="exact", no_repeat_ngram=ngram)
-    ((found,),) = search.run(TableSteps(table), task)
+    ((found,),) = run_search(search, TableSteps(table), task)
     kept = [
         each
         for each in every_output(table, tuple(source), vocab, longest)
@@ -261,7 +262,7 @@ def test_a_thousand_sentences_alone_in_batches_and_shuffled(search: SearchConfig
     random.Random(2).shuffle(order)
 
     def outputs(batch: list[int]) -> list[list[int]]:
-        found = search.run(steps, task_of([sources[index] for index in batch], search))
+        found = run_search(search, steps, task_of([sources[index] for index in batch], search))
         return [best.tokens for (best,) in found]
 
     alone = [outputs([index])[0] for index in range(1000)]
@@ -279,7 +280,7 @@ def test_a_task_keeps_sentences_apart() -> None:
     limits = [LengthLimits(2, 2), LengthLimits(5), LengthLimits(4, 4)]
     task = SearchTask(src, src > 0, SPECIAL, limits, constraints=constraints)
     for search in (BeamConfig(), GreedyConfig()):
-        found = [best.tokens for (best,) in search.run(TableSteps(table), task)]
+        found = [best.tokens for (best,) in run_search(search, TableSteps(table), task)]
         assert len(found[0]) == 2
         assert found[1][0] == 8
         assert len(found[2]) == 4

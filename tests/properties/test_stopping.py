@@ -17,7 +17,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.steps import ModelSteps
 from tests.support.commander import SRC_VOCAB, TGT_VOCAB, commander, commands
 from tests.support.small import small_model
-from tests.support.tables import task_of
+from tests.support.tables import run_search, task_of
 
 SENTENCES = 1000
 BATCH = 250
@@ -53,7 +53,7 @@ def search_all(models: Sequence[Transformer], search: SearchConfig) -> Found:
     for number, model in enumerate(models):
         steps, sources = ModelSteps(model), commands(count, number)
         for first in range(0, count, BATCH):
-            outputs += [best for (best,) in search.run(steps, task_of(sources[first : first + BATCH], search))]
+            outputs += [best for (best,) in run_search(search, steps, task_of(sources[first : first + BATCH], search))]
     return Found(outputs)
 
 

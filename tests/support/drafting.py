@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from qkv.search.base import SearchTask
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedyConfig, greedy_rules
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.speculative.blocks import BlockFunction, BlockOutput, BlocksState
+from qkv.search.protocol import BlockFunction, BlockOutput, BlocksState, StepFunction
 from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
 from qkv.search.speculative.loop import draft_and_verify
 from qkv.search.speculative.pace import DraftPace, FullPace
-from qkv.search.steps import StepFunction
 from qkv.text import SPECIAL
+from tests.support.tables import run_search
 
 Ids = tuple[int, ...]
 
@@ -75,12 +75,12 @@ def drafted(
     pace: DraftPace | None = None,
     search: GreedyConfig | None = None,
 ) -> list[Hypothesis]:
-    rules = (search or GreedyConfig()).rules(task)
+    rules = greedy_rules(task, search.no_repeat_ngram if search else 0)
     return [best for (best,) in draft_and_verify(blocks, drafter, pace or FullPace(4), task, rules)]
 
 
 def greedy(steps: StepFunction, task: SearchTask, search: GreedyConfig | None = None) -> list[Hypothesis]:
-    return [best for (best,) in (search or GreedyConfig()).run(steps, task)]
+    return [best for (best,) in run_search(search or GreedyConfig(), steps, task)]
 
 
 def outputs_by_source(task: SearchTask, found: Sequence[Hypothesis]) -> dict[Ids, list[int]]:

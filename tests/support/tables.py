@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.search.base import LengthLimits, SearchConfig, SearchTask
-from qkv.search.steps import ForcedOutput, StepOutput, force_by_steps
+from qkv.search.hypothesis import Hypothesis
+from qkv.search.protocol import ForcedOutput, StepFunction, StepOutput
+from qkv.search.steps import force_by_steps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 
@@ -136,3 +139,25 @@ def every_output(table: Table, source: Ids, vocab: int, max_length: int) -> list
             scores = [table(source, whole[:place])[token] for place, token in enumerate(whole)]
             found.append(Output(tokens, length < max_length, scores))
     return found
+
+
+@dataclass(frozen=True)
+class OnlySteps:
+    """A model that is nothing but its step function."""
+
+    function: StepFunction
+    tgt_limit: int | None = None
+
+    def steps(self, attention: bool) -> StepFunction:
+        return self.function
+
+    def blocks(self, attention: bool) -> Any:
+        raise UsageError("it has no blocks")
+
+    def parallel(self) -> Any:
+        raise UsageError("it fills no canvas")
+
+
+def run_search(search: SearchConfig, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+    """What a search finds by a step function."""
+    return search.build().search(task, OnlySteps(steps))

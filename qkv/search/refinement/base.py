@@ -111,6 +111,21 @@ def reader_of(kind: str) -> type[ReaderConfig]:
     return readers[kind]
 
 
+def reader_problem(reader: ReaderConfig | None, kind: str) -> str | None:
+    """Why a model of this kind cannot be decoded with `reader`; None: it can."""
+    if reader is None or reader.kind == kind:
+        return None
+    keys = [
+        f"search.{key}" for key, field in type(reader).model_fields.items() if getattr(reader, key) != field.default
+    ]
+    return f"{', '.join(keys)} is for models of the kind {reader.kind}, not {kind}; leave it out" if keys else None
+
+
+def reader_for(reader: ReaderConfig | None, kind: str) -> ReaderConfig:
+    """`reader` if it is for models of this kind, else that of the kind."""
+    return reader_of(kind)() if reader is None or reader.kind != kind else reader
+
+
 def cut(tokens: list[int], scores: list[float], score: float, limits: LengthLimits) -> Hypothesis:
     """Cut at the limit, and marked as such."""
     most = limits.max_length

@@ -13,7 +13,7 @@ from qkv.models.base import Output
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel, load_model
 from qkv.models.transformer.model import Transformer, require_transformer
-from qkv.search.base import SearchTask
+from qkv.search.base import Search, SearchModel, SearchTask
 from qkv.search.beam import BeamConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.prefix_trees import prefix_trees
@@ -50,6 +50,28 @@ class Rescorer:
         """An output that was cut has no END."""
         scores = scores if hypothesis.ended else scores[:-1]
         return replace(hypothesis, token_scores=scores, score=math.fsum(scores) / self.penalty.at(len(scores)))
+
+
+class RescoredSearch:
+    """Another model chooses among the outputs of a search.
+
+    Args:
+        search: What finds the outputs.
+        rescorer: What ranks them.
+        outputs: How many outputs of a sentence it ranks.
+    """
+
+    def __init__(self, search: Search, rescorer: Rescorer, outputs: int) -> None:
+        self.inner = search
+        self.rescorer = rescorer
+        self.outputs = outputs
+        self.tgt_limit = rescorer.tgt_limit
+
+    def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
+        if task.nbest > self.outputs:
+            return self.inner.search(task, model)  # which says what is wrong
+        found = self.inner.search(replace(task, nbest=self.outputs), model)
+        return [own[: task.nbest] for own in self.rescorer.ranked(task, found)]
 
 
 def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:

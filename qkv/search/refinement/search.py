@@ -7,17 +7,22 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field, model_validator
 
+from qkv.config import load_config
 from qkv.core.errors import UsageError
 from qkv.models.parallel.base import ParallelModel
-from qkv.models.saved.folder import SavedModel
-from qkv.search.base import LengthLimits, SearchConfig, SearchTask, searches
+from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel
+from qkv.models.saved.locate import locate_model
+from qkv.search.base import LengthLimits, Search, SearchConfig, SearchModel, SearchTask, searches
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, reader_of, readers
+from qkv.search.refinement.base import Reader, ReaderConfig, Wanted, reader_for, reader_problem, readers
 from qkv.search.refinement.canvas import Pass, WatchPass, refine
-from qkv.search.refinement.rescoring import Rescorer, load_rescorer
-from qkv.search.steps import StepFunction
+from qkv.search.refinement.rescoring import RescoredSearch, load_rescorer
 
 AnyReader = Annotated[ReaderConfig, readers]
+
+
+def _ignore(done: Pass) -> None:
+    pass
 
 
 @searches.register
@@ -95,17 +100,11 @@ class RefineConfig(SearchConfig):
 
     def reader_problem(self, kind: str) -> str | None:
         """Why a model of this kind cannot be decoded with `reader`; None: it can."""
-        if self.reader is None or self.reader.kind == kind:
-            return None
-        fields = type(self.reader).model_fields.items()
-        keys = [f"search.{key}" for key, field in fields if getattr(self.reader, key) != field.default]
-        if not keys:
-            return None
-        return f"{', '.join(keys)} is for models of the kind {self.reader.kind}, not {kind}; leave it out"
+        return reader_problem(self.reader, kind)
 
     def reader_for(self, kind: str) -> ReaderConfig:
         """What reads the canvases of a model of this kind."""
-        return reader_of(kind)() if self.reader is None or self.reader.kind != kind else self.reader
+        return reader_for(self.reader, kind)
 
     @property
     def hypotheses(self) -> int:
@@ -115,28 +114,57 @@ class RefineConfig(SearchConfig):
     def rows(self) -> int:
         return self.length_beam if self.rescore is None else self.outputs
 
-    def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
-        raise UsageError("the search kind refine is for non-autoregressive models: use beam, greedy, sample or mbr")
+    @property
+    def src_limit(self) -> int | None:
+        """The model that rescores must be able to read the source, too."""
+        if self.rescore is None:
+            return None
+        return load_config(SavedConfig, locate_model(self.rescore) / CONFIG).model.limits.src
 
-    def fill(
+    def build(self, saved: SavedModel | None = None, watch: WatchPass = _ignore) -> Search:
+        """`watch` sees every pass."""
+        search = RefineSearch(self.passes, self.reader, self.length_beam, self.length_factor, self.length, watch)
+        if self.rescore is None:
+            return search
+        if saved is None:
+            raise UsageError("search.rescore needs a Translator, which loads the model that it names")
+        return RescoredSearch(search, load_rescorer(self.rescore, saved), self.outputs)
+
+
+class RefineSearch:
+    """All positions at once, in one pass or in several; see `RefineConfig` for what each argument does."""
+
+    tgt_limit: int | None = None
+
+    def __init__(
         self,
-        model: ParallelModel,
-        task: SearchTask,
-        watch: WatchPass = lambda done: None,
-        rescorer: Rescorer | None = None,
-    ) -> list[list[Hypothesis]]:
-        """What `run` is for the others; `watch` sees every pass. `rescorer` is that of `rescorer_for`."""
+        passes: int | None = None,
+        reader: ReaderConfig | None = None,
+        length_beam: int = 1,
+        length_factor: float = 1.0,
+        length: int | None = None,
+        watch: WatchPass = _ignore,
+    ) -> None:
+        self.passes, self.reader, self.watch = passes, reader, watch
+        self.wanted = Wanted(length_factor, length, length_beam)
+
+    def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
+        filler = model.parallel()
+        if task.attention:
+            raise UsageError(f"a model of the kind {filler.kind} tells no alignment; leave it out")
+        return self.fill(filler, task)
+
+    def fill(self, model: ParallelModel, task: SearchTask) -> list[list[Hypothesis]]:
+        """The same for one model that fills canvases."""
         if not task.limits:
             return []
-        if self.rescore is not None and rescorer is None:
-            raise UsageError("search.rescore needs a Translator, which loads the model that it names")
-        config = self.reader_for(model.kind)
+        config = reader_for(self.reader, model.kind)
         self._refuse(model, task, config)
-        reader = config.build(model, self.wanted)
-        limits = task.limits if self.length is None else [LengthLimits(self.length)] * len(task.limits)
+        reader, length = config.build(model, self.wanted), self.wanted.length
+        limits = task.limits if length is None else [LengthLimits(length)] * len(task.limits)
 
         def after_pass(done: Pass) -> None:
-            watch(done)
+            self.watch(done)
             task.after_step()
 
         with torch.inference_mode():
@@ -149,8 +177,6 @@ class RefineConfig(SearchConfig):
             self._best(reader, filled, sentence, own, most)
             for sentence, (own, most) in enumerate(zip(lengths.tolist(), limits, strict=True))
         ]
-        if rescorer is not None:
-            found = rescorer.ranked(task, found)
         return [own[: task.nbest] for own in found]
 
     def _best(
@@ -165,20 +191,15 @@ class RefineConfig(SearchConfig):
         return sorted(distinct.values(), key=lambda one: -one.score)
 
     def _refuse(self, model: ParallelModel, task: SearchTask, reader: ReaderConfig) -> None:
-        if problem := self.reader_problem(model.kind):
+        if problem := reader_problem(self.reader, model.kind):
             raise UsageError(problem)
-        if self.length_beam > 1 and not reader.tries_lengths:
+        if self.wanted.length_beam > 1 and not reader.tries_lengths:
             raise UsageError(f"a model of the kind {model.kind} predicts no length; leave out search.length_beam")
         for name in ("prefix", "forbidden", "required"):
             if any(getattr(constraints, name) for constraints in task.constraints):
                 raise UsageError(f"a non-autoregressive model ({model.kind}) cannot obey {name} words; leave them out")
-        if task.nbest > self.outputs:
+        outputs = max(self.wanted.length_beam, reader.outputs)
+        if task.nbest > outputs:
             raise UsageError(
-                f"refine has {self.outputs} outputs, not {task.nbest}: raise search.length_beam, or search.beam for ctc"
+                f"refine has {outputs} outputs, not {task.nbest}: raise search.length_beam, or search.beam for ctc"
             )
-
-
-def rescorer_for(search: SearchConfig, saved: SavedModel) -> Rescorer | None:
-    """What chooses among the outputs of this model; None: nothing but itself."""
-    path = search.rescore if isinstance(search, RefineConfig) else None
-    return None if path is None else load_rescorer(path, saved)

@@ -1,50 +1,15 @@
-"""The interface between speculative decoding and a model: start with the source, then blocks that may be truncated."""
+"""The wide passes of a model: cached, and from whole prefixes (the definition)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from qkv.models.base import Model
 from qkv.models.transformer.model import Transformer
+from qkv.search.protocol import BlockOutput, BlocksState
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
-
-
-class BlockOutput(NamedTuple):
-    """The output of a pass at each position of a block, as a step after the preceding tokens would give it."""
-
-    log_probs: Tensor
-    """[R, W, V], see `StepOutput`."""
-    decoded: Tensor
-    """[R, W, D], the states that the head reads."""
-    attention: Tensor | None
-    """[R, W, S], see `StepOutput`."""
-
-
-class BlocksState(Protocol):
-    """The decoder state of each row; only the newest state may be extended."""
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The number of tokens of each row, the start symbol included."""
-
-    def truncate(self, lengths: Sequence[int]) -> Self:
-        """Truncate row r to lengths[r] tokens."""
-
-    def select(self, rows: Sequence[int]) -> Self:
-        """Only these rows, in this order."""
-
-
-class BlockFunction(Protocol):
-    """One row per sentence."""
-
-    def start(self, src: Tensor, src_keep: Tensor) -> tuple[Tensor, BlocksState]:
-        """Read the sources [B, S]: their memory, and nothing decoded yet."""
-
-    def extend(self, tokens: Tensor, state: Any) -> tuple[BlockOutput, BlocksState]:
-        """Append tokens [R, W], the start symbol first, and return the distribution after each of them."""
 
 
 class ModelBlocks:

@@ -16,7 +16,7 @@ from torch import Tensor
 from qkv.search.base import SearchTask
 from qkv.search.constraints import Row, Rules
 from qkv.search.hypothesis import Hypothesis, Partial, first_max
-from qkv.search.speculative.blocks import BlockFunction, BlockOutput
+from qkv.search.protocol import BlockFunction, BlockOutput
 from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
 from qkv.search.speculative.pace import DraftPace
 from qkv.search.walk import Walker, go

@@ -22,9 +22,6 @@ from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
 from qkv.kernels.memory import keep_freed_memory
 from qkv.search.base import SearchConfig
-from qkv.search.refinement.search import rescorer_for
-from qkv.search.speculative.drafters import DrafterConfig
-from qkv.search.speculative.drafting import Drafting
 from qkv.translate.texts import DecodeOptions, Reading, TextDecoder
 from qkv.translate.translation import Translation
 
@@ -39,15 +36,12 @@ class Setup:
     options: DecodeOptions
     batch_tokens: int | None
     reading: Reading
-    draft: DrafterConfig | None = None
 
     def open(self) -> TextDecoder:
         models = ModelSet(self.folders)
         if models.checksums != list(self.checksums):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
-        drafting = None if self.draft is None else Drafting(self.draft, models.loaded[0])
-        rescorer = rescorer_for(self.search, models.loaded[0])
-        engine = TorchEngine([saved.model for saved in models.loaded], drafting, rescorer)
+        engine = TorchEngine([saved.model for saved in models.loaded], models.loaded[0])
         return TextDecoder(engine, models.tokenizers, self.search, self.options, self.batch_tokens, self.reading)
 
 

@@ -8,8 +8,17 @@ import torch
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.search.base import LengthLimits
-from qkv.search.beam import BeamConfig, Kept, log_coverage
-from tests.support.tables import END, Ids, TableSteps, random_attention, random_sources, random_table, task_of
+from qkv.search.beam import BeamConfig, BeamSearch, Kept, log_coverage
+from tests.support.tables import (
+    END,
+    Ids,
+    TableSteps,
+    random_attention,
+    random_sources,
+    random_table,
+    run_search,
+    task_of,
+)
 
 SOURCES = random_sources(12, 5)
 
@@ -35,8 +44,8 @@ GARDEN_PATH = {  # type: ignore[misc]
 
 def test_it_finds_what_greedy_search_misses() -> None:
     task = task_of([[5, END]], LengthLimits(3))
-    ((one,),) = BeamConfig(size=1, length_penalty="none").run(table_of(GARDEN_PATH), task)
-    ((two,),) = BeamConfig(size=2, length_penalty="none").run(table_of(GARDEN_PATH), task)
+    ((one,),) = run_search(BeamConfig(size=1, length_penalty="none"), table_of(GARDEN_PATH), task)
+    ((two,),) = run_search(BeamConfig(size=2, length_penalty="none"), table_of(GARDEN_PATH), task)
     assert one.tokens == [A, A]
     assert two.tokens == [B, C]
     assert two.score == pytest.approx(math.log(0.36))
@@ -47,7 +56,7 @@ def test_an_end_that_is_not_among_the_first_candidates_does_not_count() -> None:
     """(A, END) is third in the second step: a beam of two never ends there."""
     kept: list[list[Kept]] = []
     task = task_of([[5, END]], LengthLimits(3))
-    BeamConfig(size=2, stop="exact").run(table_of(GARDEN_PATH), task, lambda _, each: kept.append(each))
+    BeamSearch(2, stop="exact", observer=lambda _, each: kept.append(each)).run(table_of(GARDEN_PATH), task)
     assert [(each.parent, each.token, each.beam) for each in kept[0]] == [(0, A, 0), (0, B, 1)]
     assert [(each.parent, each.token, each.beam) for each in kept[1]] == [(1, C, 0), (0, A, 1)]
     assert [(each.token, each.beam) for each in kept[2]] == [(END, None), (END, None)]
@@ -63,7 +72,7 @@ def test_a_dead_end_is_no_hypothesis_if_there_is_another() -> None:
         return nothing
 
     task = task_of([[5, END], [END]], LengthLimits(4), nbest=2)
-    both, one = BeamConfig(size=2, stop="exact").run(TableSteps(table), task)
+    both, one = run_search(BeamConfig(size=2, stop="exact"), TableSteps(table), task)
     assert [(each.tokens, each.ended) for each in both] == [([], True)]
     assert [(each.tokens, each.ended) for each in one] == [([A], False)]
 
@@ -89,7 +98,8 @@ def test_weak_ends_do_not_end_a_sentence(nbest: int) -> None:
     target = (A, B, C, C, A, B, A, A, C, B, C, A)
     task = task_of([[5, END]], LengthLimits(40), nbest=nbest)
     found = {
-        stop: BeamConfig(stop=stop).run(smoothed_target(target), task)[0] for stop in ("enough", "heuristic", "exact")
+        stop: run_search(BeamConfig(stop=stop), smoothed_target(target), task)[0]
+        for stop in ("enough", "heuristic", "exact")
     }
     assert tuple(found["heuristic"][0].tokens) == tuple(found["exact"][0].tokens) == target
     assert found["heuristic"] == found["exact"]
@@ -106,7 +116,7 @@ def test_only_the_best_that_ended_are_kept() -> None:
         ends.extend(each.total for each in kept if each.beam is None)
 
     task = task_of([[5, END]], LengthLimits(40), nbest=5)
-    (found,) = BeamConfig().run(smoothed_target((A, B, C, C, A, B, A, A)), task, watch)
+    (found,) = BeamSearch(observer=watch).run(smoothed_target((A, B, C, C, A, B, A, A)), task)
     assert len(found) == 5 < len(ends)
     assert found[0].score > found[1].score >= found[4].score
     assert sum(found[0].token_scores) == pytest.approx(max(ends))
@@ -115,7 +125,9 @@ def test_only_the_best_that_ended_are_kept() -> None:
 def test_hypotheses_are_sorted_and_distinct() -> None:
     for groups in (1, 2, 3):
         search = BeamConfig(size=6, groups=groups, diversity=0.0)
-        for hypotheses in search.run(TableSteps(random_table(2, 10)), task_of(SOURCES, LengthLimits(5), nbest=6)):
+        for hypotheses in run_search(
+            search, TableSteps(random_table(2, 10)), task_of(SOURCES, LengthLimits(5), nbest=6)
+        ):
             scores = [each.score for each in hypotheses]
             assert scores == sorted(scores, reverse=True)
             assert len({tuple(each.tokens) for each in hypotheses}) == len(hypotheses) >= 6 // groups
@@ -124,7 +136,9 @@ def test_hypotheses_are_sorted_and_distinct() -> None:
 def test_more_hypotheses_do_not_change_the_best() -> None:
     for penalty in ("power", "none"):
         search, table = BeamConfig(size=5, length_penalty=penalty), random_table(3, 10, end=0.5)
-        one, five = (search.run(TableSteps(table), task_of(SOURCES, LengthLimits(8), nbest=nbest)) for nbest in (1, 5))
+        one, five = (
+            run_search(search, TableSteps(table), task_of(SOURCES, LengthLimits(8), nbest=nbest)) for nbest in (1, 5)
+        )
         assert [each[0] for each in one] == [each[0] for each in five]
 
 
@@ -136,7 +150,7 @@ def test_without_penalties_it_stops_when_nothing_better_can_come() -> None:
         found = []
         for stop in ("enough", "heuristic", "exact"):
             steps = TableSteps(table)
-            found.append(BeamConfig(length_penalty=penalty, stop=stop).run(steps, task))
+            found.append(run_search(BeamConfig(length_penalty=penalty, stop=stop), steps, task))
             rows[penalty, stop] = steps.all_rows
         assert (found[0] == found[2]) is (penalty == "none")
     assert rows["none", "enough"] == rows["none", "heuristic"] == rows["none", "exact"] < rows["power", "enough"]
@@ -154,26 +168,28 @@ def test_coverage_changes_what_is_best() -> None:
     table, weights = random_table(3, 10), random_attention(1)
     outputs = []
     for beta in (0.0, 2.0):
-        found = BeamConfig(coverage_penalty=beta).run(TableSteps(table, weights), task_of(SOURCES, LengthLimits(6)))
+        found = run_search(
+            BeamConfig(coverage_penalty=beta), TableSteps(table, weights), task_of(SOURCES, LengthLimits(6))
+        )
         outputs.append([best.tokens for (best,) in found])
     assert outputs[0] != outputs[1]
 
 
 def test_coverage_without_attention_is_refused() -> None:
     with pytest.raises(QkvError, match="coverage penalty needs attention"):
-        BeamConfig(coverage_penalty=0.2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3)))
+        run_search(BeamConfig(coverage_penalty=0.2), TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3)))
 
 
 def test_groups_without_diversity_are_copies_of_a_small_beam() -> None:
     table, task = random_table(4, 10), task_of(SOURCES, LengthLimits(6), nbest=2)
-    grouped = BeamConfig(size=6, groups=3, diversity=0.0).run(TableSteps(table), task)
-    assert grouped == BeamConfig(size=2).run(TableSteps(table), task)
+    grouped = run_search(BeamConfig(size=6, groups=3, diversity=0.0), TableSteps(table), task)
+    assert grouped == run_search(BeamConfig(size=2), TableSteps(table), task)
 
 
 def test_one_group_is_plain_beam_search_whatever_its_diversity() -> None:
     table, task = random_table(4, 10), task_of(SOURCES, LengthLimits(6), nbest=4)
-    one = BeamConfig(size=4, groups=1, diversity=9.0).run(TableSteps(table), task)
-    assert one == BeamConfig(size=4).run(TableSteps(table), task)
+    one = run_search(BeamConfig(size=4, groups=1, diversity=9.0), TableSteps(table), task)
+    assert one == run_search(BeamConfig(size=4), TableSteps(table), task)
 
 
 def test_great_diversity_gives_each_group_its_own_tokens() -> None:
@@ -185,7 +201,7 @@ def test_great_diversity_gives_each_group_its_own_tokens() -> None:
     def watch(sentence: int, kept: list[Kept]) -> None:
         first.setdefault(sentence, kept)
 
-    found = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=6), watch)
+    found = search.beam_search(watch).run(TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=6))
     for kept in first.values():
         tokens = [{each.token for each in kept if (each.beam or 0) // 2 == group} for group in range(3)]
         assert all(tokens)
@@ -212,7 +228,7 @@ def test_an_observer_can_rebuild_every_hypothesis() -> None:
             else:
                 paths[sentence][each.beam] = said
 
-    found = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(5), nbest=4), watch)
+    found = search.beam_search(watch).run(TableSteps(table), task_of(SOURCES, LengthLimits(5), nbest=4))
     for hypotheses, finished in zip(found, ended, strict=True):
         for each in hypotheses:
             said = (*each.tokens, END) if each.ended else tuple(each.tokens)
@@ -222,9 +238,9 @@ def test_an_observer_can_rebuild_every_hypothesis() -> None:
 def test_finished_sentences_leave_the_batch() -> None:
     steps = TableSteps(random_table(3, 10, end=1.5))
     alone = [TableSteps(steps.table) for _ in SOURCES]
-    BeamConfig().run(steps, task_of(SOURCES, LengthLimits(9)))
+    run_search(BeamConfig(), steps, task_of(SOURCES, LengthLimits(9)))
     for source, own in zip(SOURCES, alone, strict=True):
-        BeamConfig().run(own, task_of([source], LengthLimits(9)))
+        run_search(BeamConfig(), own, task_of([source], LengthLimits(9)))
     assert steps.all_rows == sum(own.all_rows for own in alone)
     assert len({own.steps for own in alone}) > 1
 
@@ -233,4 +249,4 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="5 cannot be divided into 2 groups"):
         BeamConfig(size=5, groups=2)
     with pytest.raises(UsageError, match="a beam of size 2 cannot give 3 hypotheses"):
-        BeamConfig(size=2).run(TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3), nbest=3))
+        run_search(BeamConfig(size=2), TableSteps(random_table(0, 9)), task_of(SOURCES, LengthLimits(3), nbest=3))

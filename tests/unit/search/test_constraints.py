@@ -13,11 +13,11 @@ from qkv.search.base import Constraints, LengthLimits, SearchConfig, searches
 from qkv.search.beam import BeamConfig
 from qkv.search.constraints import Required, Rules, contains, dealt, ends_with, repeating
 from qkv.search.hypothesis import Candidate, Partial
-from tests.support.tables import END, TableSteps, every_output, random_sources, random_table, task_of
+from tests.support.tables import END, TableSteps, every_output, random_sources, random_table, run_search, task_of
 
 VOCAB = 12
 SOURCES = random_sources(10, 8)
-STEPWISE = [kind for kind in searches.names() if kind != "refine"]
+STEPWISE = [kind for kind in searches.names() if kind not in ("refine", "speculative")]
 EVERY = [searches[kind](**({"samples": 4} if kind == "mbr" else {})) for kind in STEPWISE]
 EVERY += [BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
 every_search = pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")
@@ -27,7 +27,7 @@ def run(search: SearchConfig, limits: LengthLimits, end: float = 0.0, **rules: A
     """All outputs of all sentences, under the same rules."""
     constraints = [Constraints(**rules)] * len(SOURCES)
     task = task_of(SOURCES, limits, constraints=constraints, nbest=min(search.rows, 3))
-    found = search.run(TableSteps(random_table(2, VOCAB, end=end)), task)
+    found = run_search(search, TableSteps(random_table(2, VOCAB, end=end)), task)
     return [hypothesis.tokens for hypotheses in found for hypothesis in hypotheses]
 
 
@@ -68,8 +68,8 @@ def test_no_ngram_occurs_twice(search: SearchConfig, n: int) -> None:
         return scores
 
     careful = search.model_copy(update={"no_repeat_ngram": n})
-    plain = search.run(TableSteps(table), task_of(SOURCES, LengthLimits(6)))
-    found = careful.run(TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=min(search.rows, 3)))
+    plain = run_search(search, TableSteps(table), task_of(SOURCES, LengthLimits(6)))
+    found = run_search(careful, TableSteps(table), task_of(SOURCES, LengthLimits(6), nbest=min(search.rows, 3)))
     assert any(repeats(best.tokens, n) for (best,) in plain)
     assert not any(repeats(each.tokens, n) for hypotheses in found for each in hypotheses)
     assert any(len(each.tokens) > n for hypotheses in found for each in hypotheses)
@@ -93,7 +93,7 @@ def test_where_nothing_may_follow_the_output_is_cut(search: SearchConfig) -> Non
     forbidden = [[token] for token in range(1, VOCAB) if token not in (2, 3, 4, 8)]
     constraints = [Constraints(prefix=[6], forbidden=[*forbidden, [8, 8]])] * len(SOURCES)
     task = task_of(SOURCES, LengthLimits(7, 5), constraints=constraints)
-    for (best,) in search.run(TableSteps(random_table(2, VOCAB)), task):
+    for (best,) in run_search(search, TableSteps(random_table(2, VOCAB)), task):
         assert best.tokens == [6, 8]
         assert not best.ended
 
@@ -121,7 +121,7 @@ def test_required_sequences_always_occur(search: BeamConfig, seed: int) -> None:
     constraints = [Constraints(required=required, forbidden=[[10]]), Constraints(), Constraints(required=required)]
     careful = search.model_copy(update={"no_repeat_ngram": chance.choice([0, 2])})
     task = task_of(sources, LengthLimits(space), constraints=constraints, nbest=min(3, search.size))
-    first, _, last = careful.run(TableSteps(table), task)
+    first, _, last = run_search(careful, TableSteps(table), task)
     for hypothesis in (*first, *last):
         assert all(contains(hypothesis.tokens, sequence) for sequence in required)
     assert not any(10 in hypothesis.tokens for hypothesis in first)
@@ -129,9 +129,9 @@ def test_required_sequences_always_occur(search: BeamConfig, seed: int) -> None:
 
 def test_a_sentence_without_required_sequences_is_as_ever() -> None:
     table = random_table(1, VOCAB)
-    plain = BeamConfig().run(TableSteps(table), task_of(SOURCES, LengthLimits(7)))
+    plain = run_search(BeamConfig(), TableSteps(table), task_of(SOURCES, LengthLimits(7)))
     constraints = [Constraints(required=[[5, 6]] if index % 2 else ()) for index in range(len(SOURCES))]
-    mixed = BeamConfig().run(TableSteps(table), task_of(SOURCES, LengthLimits(7), constraints=constraints))
+    mixed = run_search(BeamConfig(), TableSteps(table), task_of(SOURCES, LengthLimits(7), constraints=constraints))
     assert mixed[::2] == plain[::2]
     assert mixed[1::2] != plain[1::2]
 
@@ -141,7 +141,7 @@ def test_a_wide_beam_finds_the_best_output_that_holds_them(seed: int) -> None:
     vocab, longest, required = 8, 4, [[5, 6], [7]]
     table, (source,) = random_table(seed, vocab, end=1.0), random_sources(1, seed)
     task = task_of([source], LengthLimits(longest), constraints=[Constraints(required=required)])
-    ((found,),) = BeamConfig(size=600, stop="exact").run(TableSteps(table), task)
+    ((found,),) = run_search(BeamConfig(size=600, stop="exact"), TableSteps(table), task)
     outputs = [
         each
         for each in every_output(table, tuple(source), vocab, longest)
@@ -211,7 +211,7 @@ def test_required_sequences_that_the_model_cannot_hold_leave_a_cut_output(search
     """A line that cannot be done well is told as cut; the others are not stopped by it."""
     constraints = [Constraints(required=[[5, 6, 7], [8, 9]]), Constraints()]
     task = task_of(SOURCES[:2], LengthLimits(4), constraints=constraints)
-    (tight,), _ = search.run(TableSteps(random_table(2, VOCAB)), task)
+    (tight,), _ = run_search(search, TableSteps(random_table(2, VOCAB)), task)
     assert len(tight.tokens) == 4
     assert not tight.ended
 

@@ -14,7 +14,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.steps import PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
-from tests.support.tables import END, TableSteps, random_sources, random_table, task_of
+from tests.support.tables import END, TableSteps, random_sources, random_table, run_search, task_of
 
 LENGTHS = [(5, 0), (1, 0), (0, 0), (7, 0), (3, 0), (3, 0)]
 ALLOWED = [token for token in range(VOCAB) if token not in (SPECIAL.pad, SPECIAL.bos, SPECIAL.mask)]
@@ -31,7 +31,7 @@ def speaker(seed: int) -> Transformer:
 def greedy(model: Transformer, seed: int = 0, longest: int = 8) -> list[Hypothesis]:
     batch = batch_of(LENGTHS, seed)
     task = SearchTask(batch.src, batch.src_keep, SPECIAL, [LengthLimits(longest)] * len(LENGTHS))
-    return [best for (best,) in GreedyConfig().run(PrefixSteps(model), task)]
+    return [best for (best,) in run_search(GreedyConfig(), PrefixSteps(model), task)]
 
 
 def brute_force(model: Transformer, src: Tensor, longest: int) -> list[int]:
@@ -65,7 +65,7 @@ def test_it_is_the_argmax_step_by_step() -> None:
 def test_scores_are_the_log_probabilities_of_what_was_said() -> None:
     table = random_table(3, 12, end=1.0)
     sources = random_sources(20, 1)
-    found = GreedyConfig().run(TableSteps(table), task_of(sources, LengthLimits(4)))
+    found = run_search(GreedyConfig(), TableSteps(table), task_of(sources, LengthLimits(4)))
     for source, (best,) in zip(sources, found, strict=True):
         said = (*best.tokens, END) if best.ended else tuple(best.tokens)
         assert best.token_scores == [table(tuple(source), said[:place])[token] for place, token in enumerate(said)]
@@ -75,7 +75,7 @@ def test_scores_are_the_log_probabilities_of_what_was_said() -> None:
 
 def test_finished_sentences_leave_the_batch() -> None:
     steps, sources = TableSteps(random_table(3, 12, end=1.0)), random_sources(30, 1)
-    found = GreedyConfig().run(steps, task_of(sources, LengthLimits(20)))
+    found = run_search(GreedyConfig(), steps, task_of(sources, LengthLimits(20)))
     assert steps.all_rows == sum(len(best.token_scores) for (best,) in found)
     assert steps.steps == max(len(best.token_scores) for (best,) in found)
     assert len({len(best.tokens) for (best,) in found}) > 3
@@ -129,7 +129,7 @@ def test_no_gradient_is_kept_and_no_weight_changes() -> None:
 
 def test_one_output_only() -> None:
     with pytest.raises(UsageError, match="use the search kind beam"):
-        GreedyConfig().run(TableSteps(never_ends), task_of([[END]], LengthLimits(2), nbest=2))
+        run_search(GreedyConfig(), TableSteps(never_ends), task_of([[END]], LengthLimits(2), nbest=2))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from qkv.search.base import LengthLimits
 from qkv.search.mbr import MbrConfig, mean_utilities, utility
-from qkv.search.sampling import SampleConfig
-from tests.support.tables import TableSteps, random_sources, random_table, task_of
+from qkv.search.sampling import SampleSearch
+from tests.support.tables import TableSteps, random_sources, random_table, run_search, task_of
 
 SOURCES = random_sources(6, 2)
 TABLE = random_table(4, 10, end=0.5)
@@ -22,10 +22,10 @@ def detokenize(tokens: list[int]) -> str:
 def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
     search = MbrConfig(samples=8, metric=metric, seed=3)
     task = task_of(SOURCES, LengthLimits(5, 1), detokenize=detokenize)
-    drawn = SampleConfig(samples=8, seed=3).draw(TableSteps(TABLE), task)
+    drawn = SampleSearch(samples=8, seed=3).draw(TableSteps(TABLE), task)
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     beside = 0
-    for samples, (best,) in zip(drawn, search.run(TableSteps(TABLE), task), strict=True):
+    for samples, (best,) in zip(drawn, run_search(search, TableSteps(TABLE), task), strict=True):
         texts = [detokenize(sample.tokens) for sample in samples]
         means = [
             sum(scorer.sentence_score(text, [other]).score for j, other in enumerate(texts) if j != i) / 7
@@ -40,7 +40,7 @@ def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
 
 def test_alternatives_are_sorted_and_different_texts() -> None:
     task = task_of(SOURCES, LengthLimits(3), detokenize=detokenize, nbest=5)
-    for hypotheses in MbrConfig(samples=12, temperature=0.5).run(TableSteps(TABLE), task):
+    for hypotheses in run_search(MbrConfig(samples=12, temperature=0.5), TableSteps(TABLE), task):
         scores = [each.score for each in hypotheses]
         assert scores == sorted(scores, reverse=True)
         assert len({detokenize(each.tokens) for each in hypotheses}) == len(hypotheses)
@@ -50,7 +50,7 @@ def test_without_a_detokenizer_ids_are_compared() -> None:
     task = task_of(SOURCES, LengthLimits(5, 1))
     texts = task_of(SOURCES, LengthLimits(5, 1), detokenize=lambda tokens: " ".join(map(str, tokens)))
     search = MbrConfig(samples=5)
-    assert search.run(TableSteps(TABLE), task) == search.run(TableSteps(TABLE), texts)
+    assert run_search(search, TableSteps(TABLE), task) == run_search(search, TableSteps(TABLE), texts)
 
 
 def test_equal_texts_are_others_too() -> None:

@@ -10,8 +10,8 @@ import pytest
 from qkv.core.errors import UsageError
 from qkv.search.base import LengthLimits
 from qkv.search.greedy import GreedyConfig
-from qkv.search.sampling import SampleConfig, likeliest
-from tests.support.tables import END, Ids, TableSteps, every_output, random_sources, random_table, task_of
+from qkv.search.sampling import SampleConfig, SampleSearch, likeliest
+from tests.support.tables import END, Ids, TableSteps, every_output, random_sources, random_table, run_search, task_of
 
 SOURCES = random_sources(10, 3)
 
@@ -19,7 +19,7 @@ SOURCES = random_sources(10, 3)
 def outputs(search: SampleConfig, sources: list[list[int]], longest: int, seed: int = 1) -> list[list[list[int]]]:
     """The drawn samples of each sentence, in the order of their numbers."""
     table = random_table(seed, 9, end=0.5)
-    found = search.draw(TableSteps(table), task_of(sources, LengthLimits(longest)))
+    found = SampleSearch(*search.sampling).draw(TableSteps(table), task_of(sources, LengthLimits(longest)))
     return [[sample.tokens for sample in samples] for samples in found]
 
 
@@ -64,7 +64,7 @@ def test_outputs_come_as_often_as_they_are_probable(temperature: float, top_k: i
 def test_scores_are_log_probabilities_without_temperature() -> None:
     table = random_table(1, 9)
     search = SampleConfig(samples=5, temperature=3.0)
-    (found,) = search.run(TableSteps(table), task_of([[5, END]], LengthLimits(4), nbest=5))
+    (found,) = run_search(search, TableSteps(table), task_of([[5, END]], LengthLimits(4), nbest=5))
     for each in found:
         said = (*each.tokens, END) if each.ended else tuple(each.tokens)
         assert each.token_scores == [table((5, END), said[:place])[token] for place, token in enumerate(said)]
@@ -75,7 +75,9 @@ def test_the_best_samples_come_first() -> None:
     search = SampleConfig(samples=20)
     task = task_of(SOURCES, LengthLimits(4), nbest=6)
     for hypotheses, drawn in zip(
-        search.run(TableSteps(random_table(1, 9)), task), search.draw(TableSteps(random_table(1, 9)), task), strict=True
+        run_search(search, TableSteps(random_table(1, 9)), task),
+        SampleSearch(*search.sampling).draw(TableSteps(random_table(1, 9)), task),
+        strict=True,
     ):
         assert [each.score for each in hypotheses] == sorted((each.score for each in drawn), reverse=True)[:6]
 
@@ -87,7 +89,9 @@ def test_cut_down_to_one_token_it_is_greedy_search(settings: dict[str, float]) -
         table, task = random_table(2, 9, grain=grain), task_of(SOURCES, LengthLimits(5))
         if grain and "temperature" in settings:
             continue
-        assert SampleConfig(**settings).run(TableSteps(table), task) == GreedyConfig().run(TableSteps(table), task)
+        assert run_search(SampleConfig(**settings), TableSteps(table), task) == run_search(
+            GreedyConfig(), TableSteps(table), task
+        )
 
 
 def test_the_seed_the_source_and_the_number_decide() -> None:
@@ -107,7 +111,7 @@ def test_sentences_do_not_share_their_chances() -> None:
     table = random_table(1, 20)
     search = SampleConfig(samples=4)
     steps = TableSteps(lambda source, said: table((), said))
-    first, second = search.draw(steps, task_of([[5, END], [6, END]], LengthLimits(6, 6)))
+    first, second = SampleSearch(*search.sampling).draw(steps, task_of([[5, END], [6, END]], LengthLimits(6, 6)))
     assert all(one.tokens != other.tokens for one, other in zip(first, second, strict=True))
 
 
@@ -154,7 +158,7 @@ def test_the_short_way_to_top_p_is_the_long_way() -> None:
 
 def test_no_chance_is_outside_the_probabilities() -> None:
     """The ends of [0, 1) give tokens that may be said."""
-    search = SampleConfig()
+    search = SampleSearch()
     log_probs = np.array([-np.inf, -1.0, -np.inf, -2.0, -np.inf], dtype=np.float32)
     assert search._token(log_probs, 0.0) == 1
     assert search._token(log_probs, 1 - 2**-53) == 3
@@ -162,4 +166,4 @@ def test_no_chance_is_outside_the_probabilities() -> None:
 
 def test_more_hypotheses_than_samples_are_refused() -> None:
     with pytest.raises(UsageError, match="2 samples cannot give 3 hypotheses"):
-        SampleConfig(samples=2).run(TableSteps(random_table(1, 9)), task_of(SOURCES, LengthLimits(3), nbest=3))
+        run_search(SampleConfig(samples=2), TableSteps(random_table(1, 9)), task_of(SOURCES, LengthLimits(3), nbest=3))

@@ -11,7 +11,7 @@ from qkv.search.sampling import SampleConfig
 from qkv.translate.translation import Translation
 from qkv.translate.translator import Translator
 from tests.support.speaker import sentences, speaker
-from tests.support.tables import TableSteps, every_output, random_sources, random_table, task_of
+from tests.support.tables import TableSteps, every_output, random_sources, random_table, run_search, task_of
 
 EVERY = [GreedyConfig(), BeamConfig(), BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
 EVERY += [SampleConfig(samples=3), MbrConfig(samples=4)]
@@ -26,9 +26,9 @@ def translated(search: SteppedSearch, **more: object) -> list[Translation]:
 @pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")
 def test_every_output_is_within_the_window_and_ends(search: SteppedSearch) -> None:
     steps = TableSteps(random_table(2, 12, end=1.0))
-    free = search.run(steps, task_of(SOURCES, LengthLimits(9)))
+    free = run_search(search, steps, task_of(SOURCES, LengthLimits(9)))
     assert not all(4 <= len(best.tokens) <= 5 for best, *_ in free)
-    found = search.run(steps, task_of(SOURCES, LengthLimits(9), constraints=[Constraints(length=(4, 5))] * 10))
+    found = run_search(search, steps, task_of(SOURCES, LengthLimits(9), constraints=[Constraints(length=(4, 5))] * 10))
     assert {len(one.tokens) for own in found for one in own} <= {4, 5}
     assert all(one.ended for own in found for one in own)
 
@@ -38,7 +38,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_of_that_length() -> None:
     search = BeamConfig(size=200, stop="exact")
     for source in random_sources(5, 3):
         task = task_of([source], LengthLimits(4), constraints=[Constraints(length=(2, 3))])
-        ((best,),) = search.run(TableSteps(table), task)
+        ((best,),) = run_search(search, TableSteps(table), task)
         possible = [one for one in every_output(table, tuple(source), 8, 4) if one.ended and 2 <= len(one.tokens) <= 3]
         wanted = max(possible, key=lambda one: sum(one.token_scores) / len(one.token_scores))
         assert tuple(best.tokens) == wanted.tokens

@@ -10,7 +10,7 @@ import torch
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.search.beam import BeamConfig
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedyConfig, GreedySearch
 from qkv.translate import translator
 from qkv.translate.translation import Translation
 from qkv.translate.translator import Translator
@@ -131,7 +131,7 @@ def test_too_little_memory_is_one_sentence(problem: Exception, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise problem
 
-    monkeypatch.setattr(GreedyConfig, "run", fail)
+    monkeypatch.setattr(GreedySearch, "run", fail)
     with pytest.raises(QkvError, match=r"not enough memory .* 300 source tokens; lower batch_tokens or max_src_tokens"):
         torch_translator(batch_tokens=300).translate(["aa"])
 
@@ -140,7 +140,7 @@ def test_another_error_of_the_engine_stays_what_it_is(monkeypatch: pytest.Monkey
     def fail(*_: object) -> None:
         raise RuntimeError("shapes do not fit")
 
-    monkeypatch.setattr(GreedyConfig, "run", fail)
+    monkeypatch.setattr(GreedySearch, "run", fail)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         torch_translator().translate(["aa"])
 

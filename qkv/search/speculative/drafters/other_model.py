@@ -11,7 +11,7 @@ from qkv.inference.whole import fused
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel, load_model
 from qkv.search.base import SearchTask
-from qkv.search.refinement.search import RefineConfig
+from qkv.search.refinement.search import RefineConfig, RefineSearch
 from qkv.search.speculative.drafters.base import BlockLength, DrafterConfig, Drafts, DraftSources, drafters
 from qkv.search.speculative.drafters.guide import GuidedDrafts
 from qkv.text.special import SPECIAL
@@ -48,6 +48,7 @@ class ModelDrafter:
     def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
         self.model = fused(model)
         self.search = search
+        self.refine = RefineSearch(search.passes)
         self.src_limit, self.tgt_limit = model.limits.src, model.limits.tgt
 
     def begin(self, sources: DraftSources) -> Drafts:
@@ -59,6 +60,6 @@ class ModelDrafter:
             width = max(lengths[row] for row in rows)
             limits = [self.search.limits(lengths[row], self.tgt_limit) for row in rows]
             task = SearchTask(sources.src[rows, :width], sources.src_keep[rows, :width], SPECIAL, limits)
-            for row, (best, *_) in zip(rows, self.search.fill(self.model, task), strict=True):
+            for row, (best, *_) in zip(rows, self.refine.fill(self.model, task), strict=True):
                 drafts[row] = [*best.tokens, SPECIAL.eos]
         return GuidedDrafts(drafts)
