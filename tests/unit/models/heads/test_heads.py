@@ -14,8 +14,8 @@ from qkv.models.heads.linear import LinearHead
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import LengthLimits, SearchTask
-from qkv.search.beam import BeamConfig
-from qkv.search.greedy import GreedyConfig
+from qkv.search.beam import BeamSearch
+from qkv.search.greedy import GreedySearch
 from qkv.search.scoring import picked_log_probs
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.search.steps import ModelSteps, PrefixSteps
@@ -111,7 +111,7 @@ def test_every_step_of_every_search_gives_the_head_its_context(model: Model) -> 
     batch = batch_of([(4, 3), (1, 5), (6, 2)])
     model.eval()
     task = SearchTask(batch.src, batch.src_keep, SPECIAL, [LengthLimits(9)] * 3)
-    for search in (GreedyConfig(), BeamConfig(size=3)):
+    for search in (GreedySearch(), BeamSearch(size=3)):
         found, wanted = (search.run(steps(model), task) for steps in (ModelSteps, PrefixSteps))
         for own, other in zip(found, wanted, strict=True):
             assert [each.tokens for each in own] == [each.tokens for each in other]

@@ -7,10 +7,10 @@ from qkv.core.errors import UsageError
 from qkv.layers.attention.recording import capture_attention, name_attentions
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
 from qkv.models.recurrent.model import RecurrentModel
-from qkv.search.base import LengthLimits, SearchTask
-from qkv.search.beam import BeamConfig
-from qkv.search.greedy import GreedyConfig
-from qkv.search.sampling import SampleConfig
+from qkv.search.base import LengthLimits, SearchTask, StepwiseSearch
+from qkv.search.beam import BeamSearch
+from qkv.search.greedy import GreedySearch
+from qkv.search.sampling import SampleSearch
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
@@ -48,8 +48,8 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch() -> None:
     torch.testing.assert_close(together[1:], second, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("search", [GreedyConfig(), BeamConfig(size=3), SampleConfig(samples=2)])
-def test_the_searches_of_every_model(search: GreedyConfig | BeamConfig | SampleConfig) -> None:
+@pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(size=3), SampleSearch(samples=2)])
+def test_the_searches_of_every_model(search: StepwiseSearch) -> None:
     """They end, and the score is that of the model itself."""
     model, batch = recurrent(), batch_of([(4, 3), (1, 5)])
     task = SearchTask(batch.src, batch.src_keep, SPECIAL, [LengthLimits(12)] * 2)
