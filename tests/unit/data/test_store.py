@@ -86,7 +86,7 @@ def test_limit_is_the_longest_that_stays(make_store: MakeStore) -> None:
     ids=["blank lines only", "all too long"],
 )
 def test_no_usable_pair(make_store: MakeStore, tmp_path: Path, pairs: list[tuple[str, str]], reason: str) -> None:
-    with pytest.raises(DataError, match=rf"made\.src, .*made\.tgt: 0 usable pairs \(.*{reason}"):
+    with pytest.raises(DataError, match=rf"made\.src and .*made\.tgt: 0 usable pairs \(.*{reason}"):
         make_store(pairs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made.src", "made.tgt"]
 
