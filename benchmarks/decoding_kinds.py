@@ -38,7 +38,7 @@ from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.ctc import CtcReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.search.speculative.drafting import DraftLike
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from qkv.visual.charts import Point, draw_points
 

@@ -21,8 +21,7 @@ from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
 from qkv.data.store import PairLimits, PairStore
 from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, save_model
-from qkv.models.saved.header import require_model_memory
-from qkv.models.saved.weights import load_weights, read_weights
+from qkv.models.saved.weights import load_weights, read_weights, require_model_memory
 from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
 from qkv.training.optimizers import AdamWConfig

@@ -15,8 +15,8 @@ from statistics import mean
 from qkv.evaluation.compare import compare_outputs, verdict
 from qkv.evaluation.files import read_evaluation_set
 from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.translate.output import Translation
 from qkv.translate.settings import translation_config
-from qkv.translate.translation import Translation
 from qkv.visual.charts import Point, draw_points
 
 

@@ -27,7 +27,7 @@ from qkv.search.greedy import GreedyConfig
 from qkv.search.speculative.drafters.base import Checked, DrafterConfig, Drafts, DraftSources
 from qkv.search.speculative.drafting import DraftLike
 from qkv.text.special import NAMES, SPECIAL
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 
 Ids = tuple[int, ...]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qkv.training.recipe import Recipe
     from qkv.training.schedules import schedules
     from qkv.training.trainer import Trainer
-    from qkv.translate.translation import Translation
+    from qkv.translate.output import Translation
     from qkv.translate.translator import Translator
 
 __version__ = "0.1.0"
@@ -45,7 +45,7 @@ _HOMES = {
     "Sinusoidal": "qkv.layers.positions.sinusoidal",
     "Trainer": "qkv.training.trainer",
     "Transformer": "qkv.models.transformer.standalone",
-    "Translation": "qkv.translate.translation",
+    "Translation": "qkv.translate.output",
     "Translator": "qkv.translate.translator",
     "attentions": "qkv.layers.attention",
     "capture_attention": "qkv.layers.attention.recording",

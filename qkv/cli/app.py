@@ -18,7 +18,6 @@ from qkv.cli import (
     demo,
     distill,
     evaluate,
-    init,
     model,
     recipe,
     score,
@@ -77,7 +76,7 @@ def _options(
         os.environ["QKV_DEBUG"] = "1"
 
 
-app.command("init")(init.init)
+app.command("init")(recipe.init)
 app.command("train", cls=train.TrainCommand)(train.train)
 app.command("translate")(translate.translate)
 app.command("score")(score.score)

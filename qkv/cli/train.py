@@ -61,8 +61,7 @@ class _Asked:
 
         from qkv.config.yaml import read_yaml
         from qkv.core.errors import UsageError
-        from qkv.training.run.folder import RunFolder
-        from qkv.training.run.lock import require_free
+        from qkv.training.run.folder import RunFolder, require_free
 
         path = None if self.recipe is None else Path(self.recipe)
         if path is not None and path.is_dir():

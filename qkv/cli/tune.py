@@ -49,7 +49,7 @@ def tune(
     from qkv.evaluation.tune import grid_of, overrides_of, spread_questions, tune
     from qkv.models.saved.folder import CONFIG, SavedConfig
     from qkv.models.saved.locate import locate_model
-    from qkv.training.run.lock import require_free
+    from qkv.training.run.folder import require_free
     from qkv.training.run.recommend import recommend
     from qkv.translate.settings import translation_config
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qkv.demo.dictionary import read_cmudict
 from qkv.demo.folder import SEARCH, DemoFolder
 from qkv.text import SPECIAL
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from qkv.visual.alignment_text import BLOCKS, draw_alignment
 

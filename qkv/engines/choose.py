@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from qkv.core.errors import QkvError, UsageError
+from qkv.engines.agreement import mean_scores
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.engines.fast_engines import EngineName, FastEngine, default_engine, engines, make_engine, missing_packages
 from qkv.engines.model_set import ModelSet
-from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
 from qkv.search.speculative.drafters import DrafterConfig
 

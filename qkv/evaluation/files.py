@@ -7,9 +7,8 @@ from pathlib import Path
 from qkv.core.errors import ArgumentError, DataError, UsageError
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, TsvCorpus
-from qkv.data.readers.header import looks_like_header
 from qkv.data.readers.named import corpus_of, names_corpus
-from qkv.data.readers.table import LOOKED_AT, TableCorpus
+from qkv.data.readers.table import LOOKED_AT, TableCorpus, looks_like_header
 from qkv.data.texts import read_texts
 from qkv.evaluation.metrics.base import Metric
 from qkv.evaluation.metrics.registry import group_by_source

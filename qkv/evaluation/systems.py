@@ -12,7 +12,7 @@ from qkv.text.unknown import UnknownCount
 
 if TYPE_CHECKING:
     from qkv.engines.fast_engines import EngineName
-    from qkv.translate.translation import Translation
+    from qkv.translate.output import Translation
     from qkv.translate.translator import Translator
 
 

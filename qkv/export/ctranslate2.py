@@ -12,8 +12,7 @@ from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
 from qkv.export.base import exporters
 from qkv.export.int8 import choose_backend
-from qkv.export.output_bias import output_bias
-from qkv.export.whitelist import SHARING, AllowedConfigs, norm_epsilon, unknown_parts
+from qkv.export.whitelist import SHARING, AllowedConfigs, norm_epsilon, output_bias, unknown_parts
 from qkv.functional.positions import sinusoidal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForwardConfig, GeluConfig, ReluConfig, SwigluConfig, SwigluFeedForward

@@ -14,10 +14,8 @@ from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
 from qkv.export.base import exporters
 from qkv.export.onnx_canvas import OnnxCanvas, Read, onnx_canvases, opened, scaled_embedding
-from qkv.export.onnx_graph import Graph, Value, as_array
-from qkv.export.onnx_layers import OnnxLayers
-from qkv.export.output_bias import NEVER, output_bias
-from qkv.export.whitelist import SHARING, AllowedConfigs, unknown_parts
+from qkv.export.onnx_graph import Graph, OnnxLayers, Value, as_array
+from qkv.export.whitelist import NEVER, SHARING, AllowedConfigs, output_bias, unknown_parts
 from qkv.functional.positions import sinusoidal
 from qkv.layers.feed_forward import GeluConfig, ReluConfig, SwigluConfig
 from qkv.layers.positions.learned import Learned, LearnedConfig

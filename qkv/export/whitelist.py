@@ -1,14 +1,28 @@
-"""What an export supports: anything else is rejected by name, never written wrongly."""
+"""What an export supports: anything else is rejected by name; tokens that are no output get a bias of -inf or near."""
 
 from collections.abc import Collection, Mapping
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from qkv.config.base import Config
 from qkv.core.errors import UsageError
 from qkv.layers.attention import AttentionConfig, FullConfig
 from qkv.models.config import ModelConfig
 from qkv.models.transformer.config import TransformerConfig
+from qkv.text.special import NEVER_OUTPUT
+
+NEVER = -30_000.0
+"""The probability is 0, and a half-precision number can still hold it."""
+
+
+def output_bias(tokens: int, size: int) -> Tensor:
+    """[size], 0 for what may be output of the first `tokens` ids; what follows only fills the matrix up."""
+    bias = torch.full((size,), NEVER)
+    bias[:tokens] = 0.0
+    bias[list(NEVER_OUTPUT)] = NEVER
+    return bias
+
 
 KINDS = ("residual", "positions", "feed_forward")
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")

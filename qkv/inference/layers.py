@@ -1,9 +1,11 @@
 """Fused Transformer layers for inference, and one pass through them."""
 
+import copy
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from qkv.layers.attention.base import Block, ForInference, KeyValue
 from qkv.layers.attention.inference import FusedLinear, for_inference
@@ -11,6 +13,31 @@ from qkv.layers.residual import Connection, Sublayer
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import EncoderLayer
 from qkv.models.transformer.stacks.base import Layers
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def by_columns(matrix: Tensor) -> Tensor:
+    """The same matrix in column-major layout."""
+    return matrix.t().contiguous().t()
+
+
+def copied_by_columns(module: Module) -> Module:
+    """A copy of a module in evaluation mode, with column-major linear layers."""
+    copied = copy.deepcopy(module).eval()
+    for part in copied.modules():
+        if isinstance(part, nn.Linear):
+            part.weight.data = by_columns(part.weight.data)
+    return copied
+
+
+def lay_by_columns(*owners: object) -> None:
+    """Convert the fused projections of these objects to column-major layout."""
+    for owner in owners:
+        for part in vars(owner).values():
+            for projection in part if isinstance(part, list) else [part]:
+                if isinstance(projection, FusedLinear):
+                    projection.weight = by_columns(projection.weight)
 
 
 class FusedEncoderLayer:

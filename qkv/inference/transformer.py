@@ -4,19 +4,76 @@ Keys and values of decoded positions stay in a KV cache. A search extends it by 
 verifies W tokens in one pass and truncates the rejected ones.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from qkv.functional.masks import causal
 from qkv.inference.cache import DecoderState, KVCache, SourceKeys
-from qkv.inference.layers import DecoderPass, additive, padding_mask
-from qkv.inference.layout import copied_by_columns
-from qkv.inference.stacks import FusedDecoder, FusedEncoder
+from qkv.inference.layers import (
+    DecoderPass,
+    EncoderPass,
+    FusedDecoderLayer,
+    FusedEncoderLayer,
+    SourceProjections,
+    additive,
+    copied_by_columns,
+    lay_by_columns,
+    padding_mask,
+)
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.base import Output
 from qkv.models.heads.base import NO_CONTEXT, HeadContext
+from qkv.models.transformer.decoder import Decoder
+from qkv.models.transformer.encoder import Encoder
 from qkv.models.transformer.model import Transformer
+
+
+class FusedEncoder:
+    """An `Encoder` without gradients. It copies weights: make a new one after they have changed."""
+
+    def __init__(self, encoder: Encoder, by_columns: bool = False) -> None:
+        self.encoder = encoder
+        # A shared layer is fused once.
+        made = {layer: FusedEncoderLayer(layer) for layer in encoder.in_order()}
+        self.layers = [made[layer] for layer in encoder.in_order()]
+        if by_columns:
+            lay_by_columns(*(layer.attention for layer in made.values()))
+
+    def __call__(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """Embedded source [B, S, D] to memory [B, S, M]."""
+        layers = EncoderPass(self.layers, Block(context, x.shape[1], padding_mask(context.keep, x)))
+        memory = self.encoder.run(self.encoder.depth.flat(x), layers, context)
+        return memory.view(*x.shape[:2], -1)
+
+
+class FusedDecoder:
+    """A `Decoder` without gradients. It copies weights: make a new one after they have changed."""
+
+    def __init__(self, decoder: Decoder, by_columns: bool = False) -> None:
+        self.decoder, self.wiring, self.depth = decoder, decoder.wiring, decoder.depth
+        made = {layer: FusedDecoderLayer(layer) for layer in decoder.in_order()}
+        self.layers = [made[layer] for layer in decoder.in_order()]
+        self.sources = SourceProjections(decoder)
+        if by_columns:
+            attentions = [part for layer in made.values() for part in (layer.attention, layer.cross_attention)]
+            lay_by_columns(*attentions, self.sources)
+
+    def whole(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
+        """All positions [B, T, D] at once, as `Decoder.forward`."""
+        padding = padding_mask(self.wiring.look(cross_context).keep, x)
+        sources = SourceKeys(self.sources(self.wiring.memories(memory)), padding)
+        mask = None if context.mask is None else additive(context.mask, x)
+        no_past: Sequence[None] = [None] * len(self.layers)
+        layers = DecoderPass(self.layers, Block(context, x.shape[1], mask), no_past, sources.layers, padding)
+        return self.run(x, layers)
+
+    def run(self, x: Tensor, layers: DecoderPass) -> Tensor:
+        """[R, W, D] through the layers and what follows them."""
+        return self.decoder.run(self.depth.flat(x), layers, layers.block.context).view(x.shape)
+
 
 MOST_KEPT = 1024
 """The causal mask is cached up to this many positions."""

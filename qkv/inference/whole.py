@@ -4,8 +4,8 @@ from typing import TypeVar, cast
 
 from torch import Tensor
 
-from qkv.inference.layout import copied_by_columns
-from qkv.inference.stacks import FusedDecoder, FusedEncoder
+from qkv.inference.layers import copied_by_columns
+from qkv.inference.transformer import FusedDecoder, FusedEncoder
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import Encoder, EncoderLayer

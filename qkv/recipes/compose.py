@@ -10,8 +10,7 @@ from typing import Any
 from qkv.config.yaml import write_yaml
 from qkv.recipes.discover import Found
 from qkv.recipes.profile import Profile, Side
-from qkv.training.setup.advice import suggested_holdout
-from qkv.training.setup.sizes import Sizes, fitting_sizes
+from qkv.training.setup.advice import Sizes, fitting_sizes, suggested_holdout
 
 BATCHES_AN_EPOCH = 200
 VALIDATIONS = 5

@@ -12,9 +12,8 @@ from qkv.core.errors import DataError, UsageError
 from qkv.data.lines import ReadCounts
 from qkv.data.readers import CsvCorpus, TsvCorpus
 from qkv.data.readers.base import decoded_lines
-from qkv.data.readers.header import NAMES, looks_like_header
 from qkv.data.readers.named import kind_by_name, uncompressed_name
-from qkv.data.readers.table import TableCorpus
+from qkv.data.readers.table import NAMES, TableCorpus, looks_like_header
 
 PARTS = {"dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 TRAIN = re.compile(r"(?<![A-Za-z])train(?![A-Za-z])")

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Literal
 
 from qkv.evaluation.metrics.default import DefaultMetrics, default_metrics
+from qkv.text.normalize import mostly_unspaced
 from qkv.text.reservoir import reservoir
-from qkv.text.scripts import mostly_unspaced
 
 SAMPLE = 20_000
 """The size of the sample."""

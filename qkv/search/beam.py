@@ -13,11 +13,19 @@ from torch import Tensor
 from qkv.core.errors import QkvError, UsageError
 from qkv.search.base import Search, SearchTask, SteppedSearch, StepwiseSearch, searches
 from qkv.search.constraints import Row, Rules, dealt
-from qkv.search.forced import begin
 from qkv.search.hypothesis import Candidate, Hypothesis, Partial, best_candidates
-from qkv.search.length_penalty import AnyLengthPenalty, Power
+from qkv.search.length_penalty import (
+    AnyLengthPenalty,
+    Enough,
+    Exact,
+    Heuristic,
+    Power,
+    Standing,
+    StoppingName,
+    StoppingRule,
+)
 from qkv.search.protocol import StepFunction, StepState
-from qkv.search.stopping import Enough, Exact, Heuristic, Standing, StoppingName, StoppingRule
+from qkv.search.walk import begin
 
 if TYPE_CHECKING:
     from qkv.models.saved.folder import SavedModel

@@ -1,6 +1,8 @@
-"""Length penalties: log p(Y | X) is divided by one of them, so that long outputs are not penalised."""
+"""Length penalties, by which log p(Y | X) is divided, and when a beam search that ranks by them may stop."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
@@ -50,3 +52,73 @@ class NoLengthPenalty(LengthPenaltyConfig):
 
     def at(self, length: int) -> float:
         return 1.0
+
+
+StoppingName = Literal["heuristic", "enough", "exact"]
+LengthPenalty = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The state of the search for one sentence."""
+
+    finished: Sequence[float]
+    """The scores of the hypotheses that ended, best first."""
+    best_live: float
+    """log p of the best live one."""
+    length: int
+    """The number of tokens of the live ones."""
+    max_length: int
+
+
+class StoppingRule(Protocol):
+    def __call__(self, standing: Standing) -> bool:
+        """Whether the sentence is done."""
+
+
+@dataclass(frozen=True)
+class Enough:
+    """Stop when `count` hypotheses have ended, whatever their scores."""
+
+    count: int
+
+    def __call__(self, standing: Standing) -> bool:
+        return len(standing.finished) >= self.count
+
+
+@dataclass(frozen=True)
+class Exact:
+    """`wanted` hypotheses have ended, and no live one can become better than these, whatever follows it.
+
+    log p only decreases, and a length penalty is largest at one end of the remaining lengths.
+    """
+
+    wanted: int
+    length_penalty: LengthPenalty
+
+    def __call__(self, standing: Standing) -> bool:
+        if len(standing.finished) < self.wanted:
+            return False
+        largest = max(self.length_penalty(standing.length + 1), self.length_penalty(standing.max_length))
+        return standing.finished[self.wanted - 1] >= standing.best_live / largest
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """`count` hypotheses have ended, and none that lives would be better than the worst of the best `count` if it ended
+    in the next step with probability 1.
+
+    After more steps it could be, since each token divides log p by more: hence a heuristic. Where `exact` knows earlier
+    that nothing better can come, the sentence is done as well.
+    """
+
+    count: int
+    exact: Exact
+
+    def __call__(self, standing: Standing) -> bool:
+        if self.exact(standing):
+            return True
+        if len(standing.finished) < self.count:
+            return False
+        at_best = standing.best_live / self.exact.length_penalty(standing.length + 1)
+        return standing.finished[self.count - 1] >= at_best

@@ -17,9 +17,8 @@ from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
 from qkv.training.progress import MovingMean, TrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
-from qkv.training.run.checkpoint import Learner, save_checkpoint
+from qkv.training.run.checkpoint import Learner, rotate, save_checkpoint
 from qkv.training.run.folder import MetricsLog, RunFolder
-from qkv.training.run.rotation import rotate
 from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.signals import StopRequest
 from qkv.training.update import Sums

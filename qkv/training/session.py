@@ -24,8 +24,7 @@ from qkv.training.recorder import Recorder
 from qkv.training.run.checkpoint import Learner, load_checkpoint
 from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import TrainState
-from qkv.training.setup.prepare import PreparedData, open_prepared
-from qkv.training.setup.start import copy_weights
+from qkv.training.setup.prepare import PreparedData, copy_weights, open_prepared
 from qkv.training.signals import StopRequest
 from qkv.training.update import seed_for
 from qkv.training.validation import Validator

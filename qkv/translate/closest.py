@@ -5,8 +5,7 @@ from pathlib import Path
 
 from qkv.data.texts import read_texts
 from qkv.text import Tokenizer
-from qkv.translate.output import Formatter, plain
-from qkv.translate.translation import Translation
+from qkv.translate.output import Formatter, Translation, plain
 
 Similarity = Callable[[Sequence[str], Sequence[str]], float]
 """The similarity of an output's tokens to those of a reference."""

@@ -8,10 +8,9 @@ from pathlib import Path
 from qkv.core.errors import CorruptFolder, UsageError
 from qkv.core.progress import Reporter
 from qkv.data.store import PairStore
-from qkv.engines.agreement import SOURCES, agreement, sample_sources
+from qkv.engines.agreement import SOURCES, agreement, mean_scores, sample_sources
 from qkv.engines.base import DecodeRequest
 from qkv.engines.fast_engines import engine_for_export, missing_packages
-from qkv.engines.shortfall import mean_scores
 from qkv.engines.torch_engine import TorchEngine
 from qkv.models.saved.folder import SavedModel
 from qkv.search.default import default_search

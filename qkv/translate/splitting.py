@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from qkv.search.hypothesis import Hypothesis
 from qkv.text import Tokenizer
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 
 Level = Literal["sentence", "clause", "word", "character"]
 LEVELS: tuple[Level, ...] = ("sentence", "clause", "word", "character")

@@ -14,9 +14,9 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.text import TokenizerPair
 from qkv.text.given import type_name
 from qkv.text.unknown import unknown_pieces
+from qkv.translate.output import Translation
 from qkv.translate.rule_texts import RuleTexts
 from qkv.translate.splitting import Known, Splitter, SplitText, joined, parts_behind, without_beginning
-from qkv.translate.translation import Translation
 
 CountDone = Callable[[int], None]
 """Called after each step with the number of finished texts; raising stops the work."""

@@ -33,13 +33,12 @@ from qkv.search.speculative.search import speculative
 from qkv.text import SPECIAL
 from qkv.text.given import checked_texts
 from qkv.translate.arguments import TranslatorArguments
-from qkv.translate.jobs.team import translate_in_team
-from qkv.translate.jobs.threads import translate_in_threads
+from qkv.translate.jobs.team import translate_in_team, translate_in_threads
 from qkv.translate.jobs.worker import Setup
+from qkv.translate.output import Translation
 from qkv.translate.sources import TextPair, checked_pairs, is_one_pair, sources_of
 from qkv.translate.splitting import Known
 from qkv.translate.texts import DecodeOptions, Reading, SourceText, TextDecoder
-from qkv.translate.translation import Translation
 
 ReportProgress = Callable[[int, int], None]
 """Called with (done, total) from time to time; raising stops the work."""

@@ -13,8 +13,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.protocol import BlockFunction, BlockOutput, BlocksState
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.search.speculative.drafters import DrafterConfig
-from qkv.search.speculative.loop import draft_and_verify
-from qkv.search.speculative.pace import FullPace
+from qkv.search.speculative.loop import FullPace, draft_and_verify
 from qkv.text.special import SPECIAL
 from qkv.visual.rows import TokenCell, draw_rows, sample
 from qkv.visual.source import source_ids

@@ -124,8 +124,7 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
 
 
 def test_an_output_is_one_line_whatever_is_in_it() -> None:
-    from qkv.translate.output import plain, table, with_score
-    from qkv.translate.translation import Translation
+    from qkv.translate.output import Translation, plain, table, with_score
 
     wild = Translation("a\nb\r\nc\td\x0be", -1.0, [], [], [])
     assert plain(1, wild) == "a b  c d\x0be\n"

@@ -9,7 +9,7 @@ import torch
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.inference.transformer import TransformerInference
-from qkv.search import forced
+from qkv.search import walk as forced
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig

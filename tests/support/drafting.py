@@ -12,8 +12,7 @@ from qkv.search.greedy import GreedyConfig, greedy_rules
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.protocol import BlockFunction, BlockOutput, BlocksState, StepFunction
 from qkv.search.speculative.drafters.base import Checked, Drafter, Drafts, DraftSources
-from qkv.search.speculative.loop import draft_and_verify
-from qkv.search.speculative.pace import DraftPace, FullPace
+from qkv.search.speculative.loop import DraftPace, FullPace, draft_and_verify
 from qkv.text import SPECIAL
 from tests.support.tables import run_search
 

@@ -24,8 +24,8 @@ from qkv.training import distributed
 from qkv.training.distributed import Team
 from qkv.training.recipe import Recipe, TrainingConfig
 from qkv.training.run import checkpoint
+from qkv.training.run.checkpoint import rotate
 from qkv.training.run.folder import RunFolder
-from qkv.training.run.rotation import rotate
 from qkv.training.session import make_loop
 from qkv.training.setup.prepare import open_prepared
 from qkv.training.trainer import Trainer

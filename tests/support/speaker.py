@@ -12,7 +12,7 @@ from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.small import WORDS, small_config, small_text, stir
 

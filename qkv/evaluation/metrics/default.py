@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qkv.text.scripts import mostly_unspaced
+from qkv.text.normalize import mostly_unspaced
 
 MOSTLY = 0.9
 LONGEST_PHONEME = 3

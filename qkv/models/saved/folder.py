@@ -15,10 +15,19 @@ from qkv.kernels.memory import available_memory
 from qkv.models.base import Model
 from qkv.models.config import ModelConfig
 from qkv.models.kinds import AnyModel
-from qkv.models.saved.header import read_header, require_model_memory
 from qkv.models.saved.locate import locate_model
-from qkv.models.saved.storage import STORAGES, to_storage, weight_names
-from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_shapes, write_tensors
+from qkv.models.saved.weights import (
+    STORAGES,
+    load_weights,
+    named_weights,
+    read_header,
+    read_weights,
+    require_model_memory,
+    require_shapes,
+    to_storage,
+    weight_names,
+    write_tensors,
+)
 from qkv.text import TextConfig, TokenizerPair
 
 WEIGHTS = "model.safetensors"

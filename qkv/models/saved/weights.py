@@ -1,15 +1,115 @@
-"""Parameters by name, to and from safetensors. Names are an interface; a tied parameter is stored once."""
+"""Parameters by name, to and from safetensors. Names are an interface; a tied parameter is stored once.
 
-from collections.abc import Mapping
+Weights are stored as float32, as float16, or as int8 with one scale for each row; they are always loaded as float32:
+
+    int8[i, j] = round(w[i, j] / scale[i]),  scale[i] = max_j |w[i, j]| / 127
+"""
+
+from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 
 import torch
+from pydantic import with_config
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from typing_extensions import TypedDict
 
 from qkv.core.errors import CorruptFolder, QkvError
-from qkv.models.saved.storage import SCALE, from_storage
+from qkv.core.reading import STRICT, Count, open_file, parse_record
+from qkv.kernels.memory import available_memory
+
+STORAGES = ("float32", "float16", "int8")
+SCALE = "::scale"
+"""Ends the name of the tensor that holds the scales of another one."""
+LEVELS = 127
+
+
+def to_storage(weights: Mapping[str, Tensor], storage: str) -> dict[str, Tensor]:
+    """The tensors to write. In int8, only matrices are quantised; vectors (norms, biases) become float16."""
+    if storage == "float32":
+        return dict(weights)
+    stored: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if storage == "int8" and weight.dim() > 1:
+            stored[name], stored[name + SCALE] = quantize_rows(weight)
+        else:
+            stored[name] = weight.to(torch.float16)
+    return stored
+
+
+def from_storage(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that `to_storage` was given, as nearly as their storage holds them."""
+    return {
+        name: dequantize_rows(tensor, tensors[name + SCALE]) if name + SCALE in tensors else tensor
+        for name, tensor in tensors.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def weight_names(stored: Iterable[str]) -> list[str]:
+    """The names of the weights among the names of stored tensors."""
+    return [name for name in stored if not name.endswith(SCALE)]
+
+
+def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix as int8 [M, ...] and its scales [M]. A row of zeros has scale 0."""
+    scale = weight.detach().float().flatten(1).abs().amax(dim=1) / LEVELS
+    steps = weight.detach().float() / _per_row(scale.clamp(min=torch.finfo(torch.float32).tiny), weight)
+    return steps.round().clamp(-LEVELS, LEVELS).to(torch.int8), scale
+
+
+def dequantize_rows(steps: Tensor, scale: Tensor) -> Tensor:
+    """int8 [M, ...] times scale [M], in float32."""
+    return steps.float() * _per_row(scale.float(), steps)
+
+
+def _per_row(scale: Tensor, like: Tensor) -> Tensor:
+    return scale.view(-1, *[1] * (like.dim() - 1))
+
+
+MAX_HEADER = 100 << 20
+"""The library itself reads no longer one."""
+IN_MEMORY = 4
+"""Bytes of a weight of a model, however it is stored."""
+
+
+@with_config(STRICT)
+class TensorEntry(TypedDict):
+    """What the header says of a tensor."""
+
+    dtype: str
+    shape: list[Count]
+    data_offsets: tuple[Count, Count]
+
+
+def read_header(path: Path) -> dict[str, TensorEntry]:
+    """The tensors in a safetensors file by name; raises CorruptFolder."""
+    try:
+        with open_file(path) as file:
+            size = int.from_bytes(file.read(8), "little")
+            if size > MAX_HEADER:
+                raise CorruptFolder(f"{path}: is not a safetensors file; use another copy")
+            raw = file.read(size)
+    except OSError as error:
+        raise CorruptFolder(f"{path}: cannot be read ({error.strerror}); use another copy") from error
+    entries = parse_record(raw, dict[str, TensorEntry | dict[str, str]], path, "a safetensors file")
+    return {name: entry for name, entry in entries.items() if "dtype" in entry}  # type: ignore[misc]
+
+
+def require_model_memory(path: Path) -> None:
+    """Refuse weights that cannot be held: the file's content, and the model that is filled with it."""
+    available = available_memory()
+    entries = read_header(path).values()
+    stored = sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in entries)
+    needed = stored + sum(prod(entry["shape"]) for entry in entries) * IN_MEMORY
+    if available is not None and needed > available:
+        raise QkvError(
+            f"{path}: the model needs {needed / 2**30:,.1f} GiB of memory, and {available / 2**30:,.1f} GiB are free; "
+            "use a smaller model or a machine with more memory"
+        )
+
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 """What a weight may be stored as."""

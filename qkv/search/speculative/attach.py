@@ -7,8 +7,7 @@ from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.core.outputs import refuse_kept
 from qkv.models.saved.folder import load_model
-from qkv.models.saved.locate import locate_model
-from qkv.models.saved.rewrite import changed_copy
+from qkv.models.saved.locate import changed_copy, locate_model
 from qkv.search.speculative.drafters.other_model import ModelDrafterConfig
 from qkv.search.speculative.drafting import DRAFTER, require_autoregressive
 

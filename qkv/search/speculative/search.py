@@ -9,8 +9,7 @@ from qkv.search.greedy import GreedyConfig, greedy_rules
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.speculative.drafters import AnyDrafter, Drafter, DrafterConfig
 from qkv.search.speculative.drafters.jacobi import JacobiConfig
-from qkv.search.speculative.loop import draft_and_verify
-from qkv.search.speculative.pace import AdaptivePace, DraftPace, FullPace
+from qkv.search.speculative.loop import AdaptivePace, DraftPace, FullPace, draft_and_verify
 
 
 @searches.register

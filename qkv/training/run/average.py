@@ -13,9 +13,8 @@ from qkv.core.outputs import refuse_kept
 from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, save_model
 from qkv.models.saved.weights import load_weights, read_weights
 from qkv.training.recipe import SavedRecipe
-from qkv.training.run.checkpoint import list_checkpoints
+from qkv.training.run.checkpoint import best_checkpoints, list_checkpoints
 from qkv.training.run.folder import RunFolder
-from qkv.training.run.rotation import best_checkpoints
 
 
 def average_run(path: Path, out: Path, last: int | None = None, best: int | None = None) -> list[Path]:

@@ -8,8 +8,8 @@ from qkv.config import dump_config, load_config
 from qkv.core.errors import QkvError
 from qkv.core.files import read_manifest
 from qkv.models.saved.folder import CONFIG, SavedConfig
-from qkv.models.saved.rewrite import changed_copy
-from qkv.training.run.lock import kept_free
+from qkv.models.saved.locate import changed_copy
+from qkv.training.run.folder import kept_free
 
 
 def recommend(folder: Path, search: Mapping[str, Any], checksum: str) -> None:

@@ -3,18 +3,63 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from qkv.data.check import Overlap
+from qkv.data.length_limit import LengthLimit
 from qkv.data.parts import corpus_keys
 from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore
 from qkv.models.size import count_parameters
+from qkv.search.greedy import GreedyConfig
 from qkv.training.recipe import Recipe
 from qkv.training.setup.prepare import PreparedData
-from qkv.training.setup.reach import out_of_reach
-from qkv.training.setup.sizes import fitting_sizes
+
+
+class Sizes(NamedTuple):
+    """A model size, and the number of training tokens of both sides from which on it fits."""
+
+    from_tokens: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    layers: int
+    rate: float
+    """The highest learning rate."""
+    updates: int
+    """A good length of a run from scratch."""
+
+
+SIZES = (
+    Sizes(0, 64, 128, 4, 2, 3e-3, 2_000),
+    Sizes(50_000, 128, 256, 4, 2, 2e-3, 3_500),
+    Sizes(500_000, 128, 512, 4, 3, 2e-3, 6_000),
+    Sizes(10_000_000, 256, 1024, 4, 6, 1e-3, 30_000),
+    Sizes(100_000_000, 512, 2048, 8, 6, 7e-4, 100_000),
+)
+"""From a few hundred pairs to the paper's base model. Small ones learn sooner, and a CPU is enough for them."""
+
+
+def fitting_sizes(tokens: int) -> Sizes:
+    """The size for this number of training tokens of both sides."""
+    return max((sizes for sizes in SIZES if sizes.from_tokens <= tokens), key=lambda sizes: sizes.from_tokens)
+
+
+def out_of_reach(name: str, store: PairStore, recipe: Recipe, limit: LengthLimit) -> Iterator[str]:
+    """An advice, if there are such targets in the part `name`; `limit` is the one that a model of this run learns."""
+    validating = recipe.validation.search if name == "dev" else None
+    key = "validation.search.max_length" if name == "dev" else "search.max_length of qkv evaluate"
+    search, most = (validating or GreedyConfig()).within(limit), recipe.model.limits.tgt
+    lengths, place = np.unique(store.src_len, return_inverse=True)
+    reached = np.array([search.limits(int(length), most).max_length for length in lengths])
+    if count := int((store.tgt_len > reached[place]).sum()):
+        yield (
+            f"{count:,} of {len(store):,} targets of {name} are longer than an output may be, so no model can get them "
+            f"right: raise {key}"
+        )
+
 
 FEW_DEV_PAIRS = 50
 """With fewer, one pair is worth 2 % or more, and the best model is chosen by chance."""

@@ -8,9 +8,8 @@ from qkv.data.check import DataReport, check_data
 from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.training.recipe import Recipe
-from qkv.training.setup.advice import advise
+from qkv.training.setup.advice import advise, out_of_reach
 from qkv.training.setup.prepare import CountingFactory, PreparedData, make_tokenizers
-from qkv.training.setup.reach import out_of_reach
 
 
 def inspect_data(recipe: Recipe, counting: CountingFactory) -> DataReport:

@@ -22,8 +22,8 @@ from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
 from qkv.kernels.memory import keep_freed_memory
 from qkv.search.base import SearchConfig
+from qkv.translate.output import Translation
 from qkv.translate.texts import DecodeOptions, Reading, TextDecoder
-from qkv.translate.translation import Translation
 
 
 @dataclass(frozen=True)

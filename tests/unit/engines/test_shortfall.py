@@ -8,8 +8,8 @@ import pytest
 from qkv.core.progress import PlainReporter
 from qkv.engines import ctranslate2_engine
 from qkv.engines import ctranslate2_engine as patience
+from qkv.engines.agreement import COUNT, TOKENS, MeanScores, mean_scores, some_of
 from qkv.engines.base import DecodeRequest
-from qkv.engines.shortfall import COUNT, TOKENS, MeanScores, mean_scores, some_of
 from qkv.engines.torch_engine import TorchEngine
 from qkv.export.folder import export_model
 from qkv.models.saved.folder import save_model

@@ -14,8 +14,7 @@ from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 from qkv.evaluation.remarks import remarks_on
 from qkv.evaluation.report.as_json import comparison_dict, evaluation_dict
-from qkv.evaluation.report.differences import mark
-from qkv.evaluation.report.page import comparison_report, evaluation_report, evaluation_reports
+from qkv.evaluation.report.page import comparison_report, evaluation_report, evaluation_reports, mark
 from qkv.evaluation.report.tables import comparison_tables, evaluation_tables
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" & 'so' <img src=x onerror=alert(2)>"

@@ -10,8 +10,7 @@ from qkv.core.progress import SilentReporter
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.systems import decode_outputs
 from qkv.models.saved.folder import save_model
-from qkv.translate.output import plain
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation, plain
 from qkv.translate.translator import Translator
 from tests.support.exported import decided_model
 

@@ -8,7 +8,7 @@ from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.mbr import MbrConfig
 from qkv.search.sampling import SampleConfig
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.speaker import sentences, speaker
 from tests.support.tables import TableSteps, every_output, random_sources, random_table, run_search, task_of

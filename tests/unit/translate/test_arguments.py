@@ -10,7 +10,7 @@ from qkv.core.errors import ArgumentError, ConfigError, UsageError
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.scoring import PairScore
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.speaker import SHORT, save_speaker, speaker, torch_translator
 

@@ -12,7 +12,7 @@ from qkv.core.errors import QkvError, UsageError
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig, GreedySearch
 from qkv.translate import translator
-from qkv.translate.translation import Translation
+from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.forks import Forks
 from tests.support.small import WORDS

@@ -9,8 +9,14 @@ from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
 from qkv.functional.ctc import collapse
-from qkv.inference.layers import EncoderPass, FusedEncoderLayer, padding_mask
-from qkv.inference.layout import by_columns, copied_by_columns, lay_by_columns
+from qkv.inference.layers import (
+    EncoderPass,
+    FusedEncoderLayer,
+    by_columns,
+    copied_by_columns,
+    lay_by_columns,
+    padding_mask,
+)
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.draft_heads.blockwise import BlockwiseHeads

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qkv.data.readers import TsvCorpus
-from qkv.data.readers.header import looks_like_header
+from qkv.data.readers.table import looks_like_header
 
 SENTENCES = [("I like the old house .", "Ich mag das alte Haus ."), ("we are here now", "wir sind jetzt hier")]
 WORDS = [("house", "H AW1 S"), ("abbey", "AE1 B IY0")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.evaluation.metrics.moses import moses_tokenizer
+from qkv.evaluation.metrics.sacre import moses_tokenizer
 
 MULTI30K = Path(os.environ.get("QKV_DATA", "data")) / "multi30k"
 

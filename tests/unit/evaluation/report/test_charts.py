@@ -11,9 +11,19 @@ from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics.registry import choose_metrics
-from qkv.evaluation.report.charts import HEIGHT, WIDTH, BarGroup, Measured, Plot, bar_chart, bar_charts, paint_bars
+from qkv.evaluation.report.charts import (
+    HEIGHT,
+    WIDTH,
+    BarGroup,
+    Measured,
+    Plot,
+    bar_chart,
+    bar_charts,
+    comparison_plots,
+    evaluation_plots,
+    paint_bars,
+)
 from qkv.evaluation.report.page import evaluation_report
-from qkv.evaluation.report.plots import comparison_plots, evaluation_plots
 from qkv.evaluation.resampling import Interval
 
 WORDS = ["a", "bb", "cc", "ddd", "eeee", "fffff"]

@@ -8,8 +8,15 @@ from safetensors.torch import load_file, save_file
 
 from qkv.core.errors import ArgumentError, CorruptFolder
 from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, save_model
-from qkv.models.saved.storage import SCALE, dequantize_rows, from_storage, quantize_rows, to_storage
-from qkv.models.saved.weights import named_weights, read_weights
+from qkv.models.saved.weights import (
+    SCALE,
+    dequantize_rows,
+    from_storage,
+    named_weights,
+    quantize_rows,
+    read_weights,
+    to_storage,
+)
 from tests.support.small import small_config, small_text, stir
 
 

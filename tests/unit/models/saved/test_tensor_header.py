@@ -12,7 +12,7 @@ from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import MANIFEST, write_manifest
 from qkv.kernels.memory import available_memory
 from qkv.models.saved.folder import WEIGHTS, SavedConfig, SavedModel, load_model, save_model
-from qkv.models.saved.header import read_header, require_model_memory
+from qkv.models.saved.weights import read_header, require_model_memory
 from tests.support.small import small_config, small_text
 
 TEXT, TOKENIZERS = small_text()

@@ -22,7 +22,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
 from qkv.search.speculative.drafters.guide import Guide
 from qkv.search.speculative.drafters.jacobi import Jacobi
-from qkv.search.speculative.pace import OVERHEAD, AdaptivePace, FullPace
+from qkv.search.speculative.loop import OVERHEAD, AdaptivePace, FullPace
 from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.drafting import (

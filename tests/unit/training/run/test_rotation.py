@@ -9,8 +9,7 @@ import pytest
 
 from qkv.core.files import new_folder
 from qkv.training.recipe import TrainingConfig, ValidationConfig
-from qkv.training.run.checkpoint import STATE, checkpoint_name, list_checkpoints
-from qkv.training.run.rotation import best_checkpoints, rotate
+from qkv.training.run.checkpoint import STATE, best_checkpoints, checkpoint_name, list_checkpoints, rotate
 from qkv.training.run.state import RunProgress, TrainState
 
 LOSS = ValidationConfig()
