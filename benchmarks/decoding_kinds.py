@@ -46,7 +46,7 @@ BASELINE = "greedy"
 GREEDY = GreedyConfig()
 ENGINES = ("torch", "onnxruntime", "int8")
 CHOICES = {
-    "ctc": RefineConfig(reader=CtcReaderConfig(beam=10)),
+    "ctc": RefineConfig(),
     "nat": RefineConfig(length_beam=5),
     "mask_predict": RefineConfig(length_beam=5),
 }
@@ -126,7 +126,8 @@ def _one_model(name: str, folder: Path, scratch: Path, how: OnePass) -> Iterator
             for passes in (4, 10):
                 yield System(f"{name}, {passes} passes", name, folder, "torch", RefineConfig(passes=passes))
     if how.judge is not None and kind in CHOICES:
-        search = CHOICES[kind].model_copy(update={"rescore": how.judge, **penalty})
+        wider = CtcReaderConfig(beam=10, blank_penalty=how.blank_penalty) if kind == "ctc" else None
+        search = CHOICES[kind].model_copy(update={"rescore": how.judge, "reader": wider})
         yield System(f"{name}, rescored", name, folder, "torch", search)
     if onnx_obstacles(config):
         return

@@ -32,7 +32,7 @@ from qkv.models.transformer.model import Transformer
 from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import LengthLimits, SearchTask
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedySearch
 from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NAMES
@@ -136,7 +136,7 @@ def accuracy(model: Transformer, task: str, length: int, samples: int) -> tuple[
     pairs = [TASKS[task](source, length) for _ in range(samples)]
     batch = batch_of(pairs)
     limits = [LengthLimits(len(right) + SPARE) for _, right in pairs]
-    found = run_search(GreedyConfig(), ModelSteps(model), SearchTask(batch.src, batch.src_keep, SPECIAL, limits))
+    found = GreedySearch().run(ModelSteps(model), SearchTask(batch.src, batch.src_keep, SPECIAL, limits))
     characters = sequences = total = 0
     for (best, *_), (_, right) in zip(found, pairs, strict=True):
         expected, output = ids(right), list(best.tokens)

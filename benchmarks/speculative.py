@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
@@ -24,7 +25,7 @@ from qkv.models.saved.folder import SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints
 from qkv.search.greedy import GreedyConfig
-from qkv.search.speculative.drafters.base import Checked, DrafterConfig, Drafts, DraftSources
+from qkv.search.speculative.drafters.base import Checked, DrafterConfig, Drafts, DraftSources, drafters
 from qkv.search.speculative.drafting import DraftLike
 from qkv.text.special import NAMES, SPECIAL
 from qkv.translate.output import Translation
@@ -33,9 +34,11 @@ from qkv.translate.translator import Translator
 Ids = tuple[int, ...]
 
 
+@drafters.register
 class ToldConfig(DrafterConfig):
     """Drafts what it was told about each source, at no cost."""
 
+    kind: Literal["told"] = "told"
     outputs: dict[Ids, list[int]]
     """The tokens of a source, without END -> what is drafted for it."""
     block: int = 16

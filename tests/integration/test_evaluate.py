@@ -273,7 +273,9 @@ def test_every_verb_reads_what_training_reads(run: Path, data: Path, files: Path
 def test_every_metric_is_in_the_help(forks: Forks) -> None:
     for verb in ("evaluate", "compare"):
         shown = forks.qkv(verb, "--help").stdout
-        assert all(name in shown for name in METRICS), shown
+        own = [name for name in METRICS if type(METRICS[name]).__module__.startswith("qkv.")]
+        assert own
+        assert all(name in shown for name in own), shown
 
 
 def test_old_names_still_work_with_one_line_on_stderr(files: Path, forks: Forks) -> None:

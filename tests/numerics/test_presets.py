@@ -126,7 +126,7 @@ def test_a_shared_layer_is_as_good_as_copies_of_it() -> None:
     unshared.load_state_dict(weights)
     src = torch.randint(5, 20, (2, 6))
     keep = torch.ones_like(src, dtype=torch.bool)
-    assert torch.equal(shared(src, keep, src), unshared(src, keep, src))
+    assert torch.equal(shared.states(src, keep, src), unshared.states(src, keep, src))
 
 
 def embeddings(model: Transformer) -> tuple[torch.nn.Parameter, ...]:

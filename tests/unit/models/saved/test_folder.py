@@ -376,6 +376,5 @@ def test_the_tables_of_a_shared_stack_count(folder: Path, monkeypatch: pytest.Mo
     with_config(tmp_path / "deep", encoder_layers=9999)
     load_model(tmp_path / "deep")
     monkeypatch.setattr("qkv.models.saved.folder.available_memory", lambda: 100_000)
-    monkeypatch.setattr("qkv.models.saved.folder.require_memory", lambda path: None)
     with pytest.raises(CorruptFolder, match="tables of its config"):
         load_model(tmp_path / "deep")
