@@ -31,7 +31,7 @@ class TorchEngine:
         self.saved = saved
         self.searched = SearchedModels(models)
         self.src_limit = self.searched.src_limit
-        self._searches: dict[SearchConfig, Search] = {}
+        self._searches: list[tuple[SearchConfig, Search]] = []
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
@@ -40,11 +40,18 @@ class TorchEngine:
             found |= zip(group, self._decode([sources[index] for index in group], own), strict=True)
         return [found[index] for index in range(len(sources))]
 
+    def _built(self, config: SearchConfig) -> Search:
+        """The search of a config, built once. Found by equality: a kind's settings may hold what cannot be hashed."""
+        for known, search in self._searches:
+            if known == config:
+                return search
+        search = config.build(self.saved)
+        self._searches.append((config, search))
+        return search
+
     def _decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         src, src_keep = padded(list(sources), SPECIAL.pad)
-        if request.search not in self._searches:
-            self._searches[request.search] = request.search.build(self.saved)
-        search = self._searches[request.search]
+        search = self._built(request.search)
         tgt_limit = smallest([self.searched.tgt_limit, search.tgt_limit])
         task = SearchTask(
             src=src,
