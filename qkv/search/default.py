@@ -14,6 +14,7 @@ from qkv.search.base import SearchConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.kinds import AnySearch
 from qkv.search.refinement.search import RefineConfig
+from qkv.search.speculative.search import SpeculativeConfig
 
 
 class Recommended(Config):
@@ -48,6 +49,8 @@ def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
     if decoder.autoregressive == isinstance(search, RefineConfig):
         wanted = "greedy, beam, sample or mbr" if decoder.autoregressive else "refine"
         return f"the kind {kind} is not for model.decoder {decoder.kind}; use {wanted}"
+    if isinstance(search, SpeculativeConfig):
+        return "speculative decoding needs a drafter, which only a Translator has; use greedy: its output is the same"
     if isinstance(search, RefineConfig) and search.rescore is not None:
         return "no other model can rescore here; leave out rescore"
     return None

@@ -54,6 +54,8 @@ class RefineConfig(SearchConfig):
         if not isinstance(data, dict) or data.keys() <= cls.model_fields.keys():
             return data
         given = data.get("reader") or {}
+        if not isinstance(given, str | dict | ReaderConfig):
+            return data  # the field's own validator says what is wrong with it
         inner = {"kind": given} if isinstance(given, str) else dict(given)
         outer = {key: value for key, value in data.items() if key != "reader"}
         for key in [key for key in data if key not in cls.model_fields]:
