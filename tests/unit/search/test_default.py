@@ -20,4 +20,4 @@ def test_validation_has_no_drafter() -> None:
 
 def test_a_reader_of_the_wrong_type_is_explained() -> None:
     with pytest.raises(ConfigError, match="reader"):
-        RefineConfig(reader=5, beam=3)  # type: ignore[call-arg, arg-type]
+        RefineConfig(reader=5, beam=3)
