@@ -20,6 +20,7 @@ from statistics import fmean
 import torch
 
 from qkv.config.overrides import apply_overrides
+from qkv.data.batching import by_length
 from qkv.data.length_limit import LengthLimit
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.engines.choose import Engines
@@ -30,7 +31,6 @@ from qkv.models.saved.locate import locate_model
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.search.base import Constraints, SearchConfig
-from qkv.search.batching import by_length
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis

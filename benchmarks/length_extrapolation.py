@@ -33,7 +33,7 @@ from qkv.objectives.smoothing import NoSmoothing
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import LengthLimits, SearchTask
 from qkv.search.greedy import GreedySearch
-from qkv.search.steps import ModelSteps
+from qkv.search.models import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NAMES
 from qkv.training.optimizers import AdamWConfig

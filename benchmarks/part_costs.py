@@ -34,7 +34,7 @@ from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
-from qkv.search.steps import ModelSteps
+from qkv.search.models import ModelSteps
 from qkv.text import SPECIAL
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.update import FlatGradient, add_gradients

@@ -31,7 +31,7 @@ def score(
 
     from qkv.cli.shared.streams import require_stdout
     from qkv.core.progress import default_reporter
-    from qkv.search.batching import in_chunks
+    from qkv.data.batching import in_chunks
     from qkv.translate.translator import Translator
 
     require_stdout()

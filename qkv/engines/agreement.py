@@ -9,13 +9,13 @@ import torch
 
 from qkv.core.errors import QkvError
 from qkv.data.batch import collate
+from qkv.data.batching import by_length
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.engines.torch_engine import TorchEngine, evaluating
 from qkv.models.saved.folder import SavedModel
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import Constraints
-from qkv.search.batching import by_length
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.search import RefineConfig

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from qkv.core.errors import DataError
 from qkv.data.batch import Batch, collate
+from qkv.data.batching import by_length
 from qkv.models.base import Model, Output
-from qkv.search.batching import by_length
 from qkv.text import TokenizerPair
 from qkv.text.special import NEVER_OUTPUT
 

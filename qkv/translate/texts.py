@@ -7,9 +7,9 @@ from functools import cached_property, partial
 from itertools import islice
 
 from qkv.core.errors import ArgumentError, QkvError, UsageError
+from qkv.data.batching import by_length
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.search.base import Constraints, SearchConfig
-from qkv.search.batching import by_length
 from qkv.search.hypothesis import Hypothesis
 from qkv.text import TokenizerPair
 from qkv.text.given import type_name

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 from qkv.config import validate
 from qkv.core.errors import UsageError
 from qkv.core.files import read_manifest
+from qkv.data.batching import in_chunks
 from qkv.engines.base import DecodeRequest
 from qkv.engines.choose import Engines
 from qkv.engines.drafts import choose_draft
@@ -21,7 +22,6 @@ from qkv.kernels.threads import bounded_workers, using_threads
 from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints, SearchConfig, SteppedSearch
-from qkv.search.batching import in_chunks
 from qkv.search.capacity import require_search_memory
 from qkv.search.default import default_search
 from qkv.search.greedy import GreedyConfig

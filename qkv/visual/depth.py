@@ -12,7 +12,7 @@ from qkv.models.transformer.channels import haltings
 from qkv.models.transformer.model import require_transformer
 from qkv.search.base import SearchTask
 from qkv.search.greedy import GreedyConfig, GreedySearch
-from qkv.search.steps import ModelSteps
+from qkv.search.models import ModelSteps
 from qkv.text.special import SPECIAL
 from qkv.visual.source import source_ids
 from qkv.visual.svg import column_width, document, fitted, xml_text

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ["qkv", "tests", "docs", "examples", "benchmarks", ".ci"]
 KINDS = {".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".sh", ".cfg", ""}
 LONGEST = 400
+MOST_MODULES = 16
 
 # Where a machine keeps its files, and where a site keeps its packages, are nobody else's business.
 PRIVATE = [
@@ -71,3 +72,9 @@ def test_tests_import_only_what_supports_them() -> None:
     modules = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
     pattern = re.compile(r"^\s*(?:from|import) tests\.(?!support\b)", re.MULTILINE)
     assert sorted(path.name for path, text in modules.items() if pattern.search(text)) == []
+
+
+def test_a_folder_of_the_package_can_be_taken_in_at_a_glance() -> None:
+    folders = {path.parent for path in (ROOT / "qkv").rglob("*.py")}
+    sizes = {folder.relative_to(ROOT).as_posix(): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: size for name, size in sizes.items() if size > MOST_MODULES} == {}

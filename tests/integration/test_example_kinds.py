@@ -81,7 +81,7 @@ print(json.dumps([list(registry.names()) for registry in registries]))
 OWN_PARTS_PROGRAM = """
 import torch
 from qkv import Recipe, Trainer, Translator, load_config, load_model, score
-from qkv.search.steps import ModelSteps, PrefixSteps
+from qkv.search.models import ModelSteps, PrefixSteps
 
 for name in ("straight", "run"):
     Trainer(load_config(Recipe, name + ".yaml")).train()

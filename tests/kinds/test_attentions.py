@@ -13,7 +13,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import positions
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
-from qkv.search.steps import ModelSteps, PrefixSteps
+from qkv.search.models import ModelSteps, PrefixSteps
 from tests.support.attentions import (
     CAUSAL,
     CROSS,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.search.models import ModelSteps
 from qkv.search.protocol import BlockFunction, BlocksState
 from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
-from qkv.search.steps import ModelSteps
 from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import VOCAB, small_model
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from qkv.models.transformer.model import Transformer
+from qkv.search.models import Ensemble, ModelSteps, PrefixSteps
 from qkv.search.protocol import StepFunction
-from qkv.search.steps import Ensemble, ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parts import PARTS, random_tokens, sources

@@ -18,7 +18,7 @@ from qkv.layers.attention.recording import capture_attention
 from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
-from qkv.search.steps import ModelSteps
+from qkv.search.models import ModelSteps
 from tests.support.attentions import CAUSAL, ENCODER, Setting, build, everywhere, ragged
 from tests.support.parts import random_tokens, sources
 from tests.support.small import batch_of, decode, small_model

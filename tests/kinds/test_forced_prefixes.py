@@ -14,8 +14,8 @@ from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
+from qkv.search.models import Ensemble, ModelSteps, force_by_steps
 from qkv.search.sampling import SampleConfig
-from qkv.search.steps import Ensemble, ModelSteps, force_by_steps
 from tests.support.parts import CAUSAL_PARTS, sources
 from tests.support.small import VOCAB, random_ids, small_model
 
@@ -23,7 +23,7 @@ from tests.support.small import VOCAB, random_ids, small_model
 @pytest.mark.parametrize(("kind", "attention"), [({}, False), *((kind, True) for kind in CAUSAL_PARTS)], ids=str)
 def test_wide_passes_equal_steps(kind: dict[str, Any], attention: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of the given tokens, and of those that follow them in every row."""
-    monkeypatch.setattr("qkv.search.steps.PIECE", 16)
+    monkeypatch.setattr("qkv.search.models.PIECE", 16)
     steps = ModelSteps(small_model(**kind).eval(), attention)
     src, keep = sources([4, 1, 7])
     tokens = torch.randint(5, VOCAB, (len(src), 41), generator=torch.Generator().manual_seed(1))

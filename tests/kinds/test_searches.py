@@ -14,8 +14,8 @@ from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.kinds import AnySearch
 from qkv.search.length_penalty import length_penalties
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.protocol import StepFunction
-from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 from tests.support.tables import END, TableSteps, random_attention, random_sources, random_table, run_search, task_of

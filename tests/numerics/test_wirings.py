@@ -12,7 +12,7 @@ from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.wirings import wirings
-from qkv.search.steps import ModelSteps, PrefixSteps
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_config, small_model, stir
 

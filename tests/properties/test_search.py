@@ -17,7 +17,7 @@ from qkv.search.base import Constraints, LengthLimits, SearchConfig, SearchTask
 from qkv.search.beam import BeamConfig, log_coverage
 from qkv.search.greedy import GreedyConfig
 from qkv.search.length_penalty import Gnmt, LengthPenaltyConfig, NoLengthPenalty, Power
-from qkv.search.steps import ModelSteps, PrefixSteps
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 from tests.support.tables import (

@@ -14,7 +14,7 @@ from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.steps import ModelSteps
+from qkv.search.models import ModelSteps
 from tests.support.commander import SRC_VOCAB, TGT_VOCAB, commander, commands
 from tests.support.small import small_model
 from tests.support.tables import run_search, task_of

@@ -15,8 +15,8 @@ from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.search.base import LengthLimits, SearchConfig, SearchTask
 from qkv.search.hypothesis import Hypothesis
+from qkv.search.models import force_by_steps
 from qkv.search.protocol import ForcedOutput, StepFunction, StepOutput
-from qkv.search.steps import force_by_steps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 

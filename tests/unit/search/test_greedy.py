@@ -11,7 +11,7 @@ from qkv.models.transformer.model import Transformer
 from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.steps import PrefixSteps
+from qkv.search.models import PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model
 from tests.support.tables import END, TableSteps, random_sources, random_table, run_search, task_of

@@ -16,9 +16,9 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import LengthLimits, SearchTask
 from qkv.search.beam import BeamSearch
 from qkv.search.greedy import GreedySearch
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.scoring import picked_log_probs
 from qkv.search.speculative.blocks import ModelBlocks
-from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, small_model, stir
 

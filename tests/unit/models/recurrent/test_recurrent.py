@@ -10,9 +10,9 @@ from qkv.models.recurrent.model import RecurrentModel
 from qkv.search.base import LengthLimits, SearchTask, StepwiseSearch
 from qkv.search.beam import BeamSearch
 from qkv.search.greedy import GreedySearch
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.sampling import SampleSearch
 from qkv.search.speculative.blocks import ModelBlocks
-from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, stir
 

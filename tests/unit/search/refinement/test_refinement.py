@@ -16,11 +16,11 @@ from qkv.models.parallel.base import EncodedSource, open_canvas
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
+from qkv.search.models import ModelSteps
 from qkv.search.refinement.canvas import Pass, least_sure, refine
 from qkv.search.refinement.ctc import CtcReaderConfig, ctc_path_of_length, prefix_beam_search, runs
 from qkv.search.refinement.dag import DagReaderConfig
 from qkv.search.refinement.search import RefineConfig
-from qkv.search.steps import ModelSteps
 from qkv.text import SPECIAL
 from qkv.text.special import NEVER_OUTPUT
 from tests.support.parallel import PARALLEL, decode, know, parallel_model, refining

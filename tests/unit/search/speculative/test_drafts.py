@@ -19,11 +19,11 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
+from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.speculative.blocks import ModelBlocks, PrefixBlocks
 from qkv.search.speculative.drafters.guide import Guide
 from qkv.search.speculative.drafters.jacobi import Jacobi
 from qkv.search.speculative.loop import OVERHEAD, AdaptivePace, FullPace
-from qkv.search.steps import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from tests.support.drafting import (
     CountingBlocks,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.search.batching import by_length, in_chunks
+from qkv.data.batching import by_length, in_chunks
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(1, 8), st.integers(1, 300))
