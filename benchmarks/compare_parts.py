@@ -9,7 +9,7 @@ programs can share a machine without disturbing each other's updates. Settings o
 `schedule.warmup=150`, hold for all runs. Then the best model of each decodes the dev set, and every run is tested
 against the unchanged recipe of the same seed: paired bootstrap and approximate randomisation, as `qkv compare` does.
 
-All is kept in --out. A run that is finished is not run again and one that was interrupted goes on, so the program can
+All is kept in --out. A run that is finished is not run again and an interrupted one is resumed, so the program can
 be stopped at any time. With --table it only prints the table of what is there.
 """
 
@@ -86,7 +86,7 @@ def all_runs(options: argparse.Namespace) -> Iterator[Run]:
 
 
 def do(run: Run, options: argparse.Namespace, dev: EvaluationSet) -> None:
-    """Train, or go on training; then decode."""
+    """Train or resume; then decode."""
     training = RunFolder(run.folder / "run")
     began = time.monotonic()
     train_or_resume(training, RECIPE, run.overrides(options))

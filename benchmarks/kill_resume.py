@@ -1,4 +1,4 @@
-"""Kill a training run with SIGKILL at random moments, go on with it each time, and compare it with one left alone.
+"""Kill a training run with SIGKILL at random moments, resume it each time, and compare it with one left alone.
 
     python benchmarks/kill_resume.py [--kills 50] [--workers 1] [--seed N]
 

@@ -1,4 +1,4 @@
-"""Length on demand: how long outputs are, and how good, when so many times the usual length is asked for.
+"""Length on demand: how long outputs are, and how good, when a multiple of the default length is asked for.
 
     python benchmarks/length_control.py MODEL [search.length_slack=0 ...] --src F --ref F [--svg FILE]
 
@@ -40,7 +40,7 @@ def measure(model: Path, settings: list[str], sources: list[str], references: li
         found = Translator(model, "auto", config.search).translate(sources, token_scores=False)
         lengths = [len(one.tokens) for one in found]
         count[:] = count or lengths
-        wanted = [max(1, round(factor * usual)) for usual in count]
+        wanted = [max(1, round(factor * length)) for length in count]
         off = sum(abs(length - own) for length, own in zip(lengths, wanted, strict=True)) / len(lengths)
         score = scorer.corpus_score([one.text for one in found], [references])
         mean = sum(lengths) / len(lengths)
@@ -73,7 +73,7 @@ def draw(curves: dict[str, list[Row]]) -> str:
         top = 24 + 18 * list(curves).index(name)
         body.append(f'<text x="{width - 80}" y="{top}" style="fill:{colour}">{name}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    title = "<title>BLEU when so many times the usual length is asked for</title>"
+    title = "<title>BLEU when a multiple of the default length is asked for</title>"
     return "\n".join([head, title, "<style>text{font:13px sans-serif;fill:#777}</style>", *body, "</svg>\n"])
 
 
@@ -96,7 +96,7 @@ def main() -> None:
         rows = curves["outputs" if slack is None else f"slack {slack}"] = measure(
             arguments.model, settings, sources, references, []
         )
-        print(f"\n{' '.join(settings) or 'the usual search'}\n| factor | tokens | ratio | off | BLEU | brevity |")
+        print(f"\n{' '.join(settings) or 'the default search'}\n| factor | tokens | ratio | off | BLEU | brevity |")
         print("|---|---|---|---|---|---|")
         for row in rows:
             print(

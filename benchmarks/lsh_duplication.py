@@ -4,7 +4,7 @@
 
 A sequence is 0w0w: w is of random symbols, and its second half can be told from the first. One causal layer with LSH
 attention learns it with some rounds of hashing and is tested with others. "full" is the same attention with everything
-in one chunk. Each row that is finished is written to the file, and a later call goes on with the rows that are missing.
+in one chunk. Each row that is finished is written to the file, and a later call adds the missing rows.
 """
 
 import argparse

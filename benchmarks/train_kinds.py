@@ -5,7 +5,7 @@
 
 RECIPE is one of such a model, such as recipes/multi30k-en-de-ctc.yaml; settings hold for all runs. Each kind learns
 twice: from the recipe's own targets, and from those that `qkv distill` wrote to --distilled (train.src, train.tgt; with
-a hold-out also dev.src, dev.tgt). A run that is finished is not run again and one that was interrupted goes on. At the
+a hold-out also dev.src, dev.tgt). A run that is finished is not run again and an interrupted one is resumed. At the
 end stdout has the `--nat` options with which benchmarks/decoding_kinds.py puts all of them into one table.
 """
 

@@ -1,4 +1,4 @@
-"""Runs that a benchmark trains: each is a process of its own, and one that was interrupted goes on."""
+"""Runs that a benchmark trains: each is a process of its own, and one that was interrupted is resumed."""
 
 import subprocess
 import sys

@@ -27,13 +27,13 @@ def demo(
 ) -> None:
     """Learn to pronounce English from a dictionary in a few minutes, then pronounce what you type.
 
-    Started again, it goes on where it was stopped, or shows the model that it has trained.
+    Run again, it resumes where it stopped, or shows the model that it has trained.
     """
     typer.echo("letters to phonemes, from the CMU Pronouncing Dictionary", err=True)
     try:
         desk = _learn_and_show(folder, minutes, words, again)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
+        typer.echo("stopped; resume with the same command", err=True)
         raise typer.Exit(130) from None
     except (CorruptFolder, DataError) as error:
         raise CorruptFolder(f"{folder}: is damaged ({error}); add --again to train a new model") from error
@@ -70,11 +70,11 @@ def _learn(place: "DemoFolder", minutes: float, words: int | None) -> "Results":
     if not place.is_trained():
         trainer = place.trainer(minutes, words)
         amount = trainer.recipe.training.stop_after.amount
-        verb = "going on with the training" if trainer.resuming else "training"
-        typer.echo(f"{verb}, {amount:g} minutes in all; Ctrl-C stops, and the same command goes on", err=True)
+        verb = "resuming training" if trainer.resuming else "training"
+        typer.echo(f"{verb}, {amount:g} minutes in all; Ctrl-C stops, and the same command resumes", err=True)
         result = trainer.train()
         if not result.finished:
-            typer.echo(f"stopped after update {result.updates:,}; the same command goes on from there", err=True)
+            typer.echo(f"stopped after update {result.updates:,}; resume with the same command", err=True)
             raise typer.Exit(result.exit_code)
     reporter = default_reporter()
     try:

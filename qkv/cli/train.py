@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from qkv.training.trainer import Trainer
 
-WHAT = "give a recipe (qkv train recipe.yaml) or a run to go on with (qkv train --resume RUN)"
+WHAT = "give a recipe (qkv train recipe.yaml) or a run to resume (qkv train --resume RUN)"
 
 
 class TrainCommand(TyperCommand):
@@ -41,7 +41,7 @@ def train(
     if not result.is_main:
         return
     if not result.finished:
-        typer.echo(f"stopped after update {result.updates}; go on with: qkv train --resume {result.run}", err=True)
+        typer.echo(f"stopped after update {result.updates}; resume with: qkv train --resume {result.run}", err=True)
         raise typer.Exit(result.exit_code)
     typer.echo(f"finished after update {result.updates}; the best model is in {result.run / 'best'}", err=True)
 
@@ -68,7 +68,7 @@ class _Asked:
             # Any other folder may have the name of one of qkv's own recipes; `load_recipe` knows them.
             run = RunFolder(path)
             if run.config.is_file() and run.checkpoints.is_dir():
-                raise UsageError(f"{path}: is a run, not a recipe; go on with it by qkv train --resume {path}")
+                raise UsageError(f"{path}: is a run, not a recipe; resume it with: qkv train --resume {path}")
         elif path is not None and path.exists():
             read_yaml(path)
         # Of the processes of torchrun only the first one holds the lock, perhaps already.
@@ -103,6 +103,6 @@ def _asked(words: list[str], resume: str | None) -> _Asked:
         (recipes if resume.endswith((".yaml", ".yml")) or Path(resume).is_file() else folders).append(resume)
     if len(recipes) > 1 or len(folders) > 1 or not recipes + folders:
         raise UsageError(
-            "give one run to go on with (qkv train --resume RUN) or its recipe (qkv train recipe.yaml --resume)"
+            "give one run to resume (qkv train --resume RUN) or its recipe (qkv train recipe.yaml --resume)"
         )
     return _Asked(next(iter(recipes), None), next(iter(folders), None), changes, True)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from qkv.core.progress import Reporter
     from qkv.translate.output import Formatter
 
-Invalid = Annotated[Literal["error", "replace"], typer.Option(help="What to do with what is not UTF-8.")]
+Invalid = Annotated[Literal["error", "replace"], typer.Option(help="How to handle invalid UTF-8.")]
 
 
 def translate(

@@ -21,7 +21,9 @@ def tune(
     model: Annotated[Path, typer.Argument(help="The folder of a model, of a run, or of an exported model.")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="What to try, such as search.size=2,4,8; one value holds for all. Default: a usual grid."),
+        typer.Argument(
+            help="What to try, such as search.size=2,4,8; one value is fixed. Default: a grid for the decoder."
+        ),
     ] = None,
     data: Data = None,
     src: Source = None,

@@ -120,7 +120,7 @@ def _has_shape(value: Any, kind: Any) -> bool:
 def _find(spot: _Spot, loc: Loc) -> tuple[_Spot, bool]:
     """Follow pydantic's path through the types, without the names of kinds that it puts in.
 
-    True says that the path goes on into a member of a union, and the spot is the union.
+    True means that the path continues into a member of a union, and the spot is the union.
     """
     for part in loc:
         options = members(spot.type)

@@ -57,6 +57,6 @@ class BatchStream:
 
 
 def _sample_within(tokenizer: Tokenizer, text: str, generator: random.Random, limit: int) -> list[int]:
-    """A sampled segmentation; the usual one if the sample (with its end token) would be longer than the limit."""
+    """A sampled segmentation, or the deterministic one if the sample and its end token exceed the limit."""
     ids = tokenizer.sample(text, generator)
     return ids if len(ids) < limit else tokenizer.encode(text)

@@ -93,7 +93,7 @@ class Engines:
 
     def _reasons_against_models(self, kind: FastEngine, request: DecodeRequest) -> list[str]:
         if len(self.models) > 1:
-            return ["several models vote"]
+            return ["the models form an ensemble"]
         return kind.reasons_against_model(self.models.loaded[0].config, request, self.max_src_tokens)
 
     @cached_property

@@ -34,7 +34,9 @@ class ModelSet:
         """The fast engine that this one folder was written for; None: these are models."""
         for folder, manifest, engine in zip(self.folders, manifests, runs, strict=True):
             if engine is not None and not self.exported:
-                raise UsageError(f"{folder}: was exported, so it cannot vote; give the model that it was made from")
+                raise UsageError(
+                    f"{folder}: was exported, so it cannot join an ensemble; give the model that it was made from"
+                )
             if engine is None and manifest.get("what") != "model":
                 raise CorruptFolder(f"{folder}: holds no model; give the folder of a model or of a run")
 
@@ -55,7 +57,7 @@ class ModelSet:
             if other != first:
                 names = self.folders or [Path(f"model {number + 1}") for number in range(len(found))]
                 raise UsageError(
-                    f"{names[number]}: has another vocabulary than {names[0]}; only models of one can vote"
+                    f"{names[number]}: has another vocabulary than {names[0]}; the models of an ensemble share one"
                 )
         return found
 

@@ -16,7 +16,7 @@ from qkv.text.special import SPECIAL
 
 
 class TorchEngine:
-    """One model, or several with one vocabulary that vote. It holds the weights of its first use.
+    """One model, or an ensemble with one vocabulary. It holds the weights of its first use.
 
     `saved` is the first model as its folder holds it, for a search that needs to know: one with a drafter, or one whose
     outputs another model rescores.

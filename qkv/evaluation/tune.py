@@ -96,7 +96,7 @@ class Tuning:
 def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[GridPoint, list[GridPoint]]:
     """Of arguments such as `search.size=2,4` or `search.stop=exact`: what is fixed, and the points of the grid.
 
-    Keys with several values make the grid; without any, it is the usual one of the decoder.
+    Keys with several values make the grid; without any, it is the decoder's default grid.
     """
     kind = "beam" if decoder.autoregressive else "refine"
     fixed, varied = {"search.kind": kind}, dict[str, str]()
@@ -111,8 +111,8 @@ def grid_of(given: Sequence[str], decoder: DecoderConfig) -> tuple[GridPoint, li
             varied[key] = values
         else:
             raise UsageError(f"{argument}: only keys of search are tuned; give one value, or leave it out")
-    usual = _default_grid(decoder) if fixed["search.kind"] == kind else ()
-    parts = [varied] if varied else [_without(part, fixed) for part in usual]
+    default = _default_grid(decoder) if fixed["search.kind"] == kind else ()
+    parts = [varied] if varied else [_without(part, fixed) for part in default]
     points = [dict(zip(part, point, strict=True)) for part in parts for point in product(*map(_values, part.values()))]
     return fixed, _distinct(points) or [{}]
 

@@ -105,9 +105,9 @@ def _text(plan: Plan) -> Iterator[str]:
 def _tokenizer(side: Side, plan: Plan) -> str:
     if side.unit != "subword":
         return f"{{kind: {side.unit}}}"
-    usual = 8000 if plan.profile.pairs >= 20_000 else 4000 if plan.profile.pairs >= 5_000 else 1000
+    default = 8000 if plan.profile.pairs >= 20_000 else 4000 if plan.profile.pairs >= 5_000 else 1000
     possible = len(plan.profile.src.vocabulary | plan.profile.tgt.vocabulary if plan.profile.alike else side.vocabulary)
-    return f"{{kind: bpe, vocab_size: {max(300, min(usual, 261 + possible))}}}"
+    return f"{{kind: bpe, vocab_size: {max(300, min(default, 261 + possible))}}}"
 
 
 def _learning(plan: Plan) -> Iterator[str]:

@@ -72,7 +72,7 @@ class SearchTask:
     after_step: Callable[[], None] = _go_on
     """Called after each step; it stops the search by raising."""
     attention: bool = False
-    """Whether the hypotheses shall hold their cross-attention."""
+    """Whether the hypotheses include their cross-attention."""
     detokenize: Callable[[list[int]], str] | None = None
     """Tokens to text, for a search that compares texts; without it the ids themselves are the words."""
 
@@ -90,7 +90,7 @@ class SearchTask:
 
 
 class SearchModel(Protocol):
-    """What a search may ask of a model, or of several that vote. What a model cannot do raises UsageError."""
+    """What a search may ask of a model or an ensemble. What it cannot do raises UsageError."""
 
     @property
     def tgt_limit(self) -> int | None:
@@ -232,7 +232,7 @@ class SteppedSearch(SearchConfig):
     """With `length_factor`: tolerance in tokens."""
 
     @model_validator(mode="after")
-    def _one_wish(self) -> Self:
+    def _one_length(self) -> Self:
         if self.length is not None and self.length_factor != 1.0:
             raise ValueError("length says how long an output is; leave out length_factor")
         return self
@@ -246,7 +246,7 @@ class SteppedSearch(SearchConfig):
         return self.length is not None or self.length_factor != 1.0
 
     def within_window(self, search: Search) -> Search:
-        """`search`, or one that gives its outputs the length that is wanted."""
+        """`search`, or a `LengthWindow` around it if a length is set."""
         return LengthWindow(search, self.window, self.limits, self.length is None) if self.wants_length else search
 
     def window(self, natural: int) -> tuple[int, int]:
@@ -261,10 +261,10 @@ class LengthWindow:
     """Gives outputs a wanted length: each within a window around the length that it would have by itself.
 
     Args:
-        search: What finds the outputs.
-        window: The fewest and the most tokens of an output that would have so many tokens.
+        search: The search that finds the outputs.
+        window: From an output's own length to its minimum and maximum length.
         limits: See `SearchConfig.limits`.
-        first_look: Whether the search runs once before, so that it is known how many tokens it would write.
+        measure_first: Whether to run the search without the window first, to learn its own length.
     """
 
     def __init__(
@@ -272,28 +272,28 @@ class LengthWindow:
         search: Search,
         window: Callable[[int], tuple[int, int]],
         limits: Callable[[int, int | None, int], LengthLimits],
-        first_look: bool = True,
+        measure_first: bool = True,
     ) -> None:
         self.inner = search
         self.window = window
         self.limits = limits
-        self.first_look = first_look
+        self.measure_first = measure_first
         self.tgt_limit = search.tgt_limit
 
     def search(self, task: SearchTask, model: SearchModel) -> list[list[Hypothesis]]:
         natural = [0] * len(task.limits)
-        if self.first_look:
+        if self.measure_first:
             natural = [
                 len(best.tokens) for best, *_ in self.inner.search(replace(task, nbest=1, attention=False), model)
             ]
         rules = task.constraints or [Constraints()] * len(task.limits)
-        windows = [_roomy(self.window(length), own) for length, own in zip(natural, rules, strict=True)]
+        windows = [_widened(self.window(length), own) for length, own in zip(natural, rules, strict=True)]
         wanted = [replace(own, length=window) for own, window in zip(rules, windows, strict=True)]
         lengths = zip(task.src_lengths(), wanted, strict=True)
         limits = [self.limits(length, model.tgt_limit, own.needed) for length, own in lengths]
         return self.inner.search(replace(task, constraints=wanted, limits=limits), model)
 
 
-def _roomy(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
-    """The window, or a later end of it where a prefix and required words need more room."""
+def _widened(window: tuple[int, int], constraints: Constraints) -> tuple[int, int]:
+    """The window, widened if a prefix and required words need more tokens."""
     return window[0], max(window[1], constraints.needed)

@@ -163,7 +163,7 @@ class SearchedModels:
     def blocks(self, attention: bool) -> BlockFunction:
         if attention not in self._blocks:
             if len(self.models) > 1:
-                raise UsageError("drafts are verified by one model, not by several that vote; leave out one of the two")
+                raise UsageError("drafts are verified by one model, not by an ensemble; drop one of the two")
             self._blocks[attention] = ModelBlocks(self.models[0], attention)
         return self._blocks[attention]
 
@@ -176,7 +176,7 @@ class SearchedModels:
                     "the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr"
                 )
             if len(self.models) > 1:
-                raise UsageError(f"models of the kind {model.kind} cannot vote: give one of them")
+                raise UsageError(f"models of the kind {model.kind} cannot form an ensemble; give one of them")
             self._parallel = parallel()
         return self._parallel
 

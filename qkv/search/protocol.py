@@ -13,7 +13,7 @@ class StepState(Protocol):
     """All that was decoded so far, as a value: a step gives a new one and leaves the old one as it was."""
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> Any:
-        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i].
+        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i].
 
         The rows of a new sentence all come from the old sentence that it was.
         """
@@ -68,7 +68,7 @@ class BlockOutput(NamedTuple):
 
 
 class BlocksState(Protocol):
-    """What each row has decoded so far; only the newest state of a run may go on."""
+    """What each row has decoded so far; only the newest state of a run may be extended."""
 
     @property
     def lengths(self) -> tuple[int, ...]:

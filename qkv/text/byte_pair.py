@@ -31,7 +31,7 @@ class BytePairConfig(TokenizerConfig):
     vocab_size: int = Field(default=8000, ge=len(NAMES) + 256)
     """The most pieces to learn, the 256 bytes and five special ids included; a small text gives fewer."""
     dropout: float = Field(default=0.0, ge=0.0, le=1.0)
-    """BPE-dropout: the probability of skipping a merge when a training sentence is segmented; 0.1 is usual."""
+    """BPE-dropout: the probability of skipping a merge when a training sentence is segmented; 0.1 is common."""
     max_texts: int = Field(default=1_000_000, ge=1)
     """Learn from a random sample of this many texts when there are more."""
 

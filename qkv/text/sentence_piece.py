@@ -41,10 +41,11 @@ class SentencePieceConfig(TokenizerConfig):
     byte_fallback: bool = True
     """Write a character that was not seen in training as its bytes, so that nothing is unknown."""
     character_coverage: float = Field(default=1.0, gt=0.0, le=1.0)
-    """The part of the training text whose characters become pieces; 0.9995 is usual for Chinese or Japanese."""
+    """The part of the training text whose characters become pieces; 0.9995 is common for Chinese or Japanese."""
     sampling: float = Field(default=0.0, ge=0.0)
-    """How training sentences are cut at random; 0 is off. `bpe`: the probability to leave a merge out (0.1 is usual).
-    `unigram`: the exponent alpha on the probability of a cut (0.2 is usual; the larger, the closer to the best cut)."""
+    """Sampled segmentation of training sentences; 0 is off. `bpe`: the probability of skipping a merge (0.1 is common).
+    `unigram`: the exponent alpha on the probability of a segmentation (0.2 is common; larger values
+    stay closer to the best one)."""
     max_texts: int = Field(default=1_000_000, ge=1)
     """Learn from a random sample of this many texts when there are more."""
 

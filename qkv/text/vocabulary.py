@@ -49,10 +49,10 @@ class VocabularyTokenizer(ABC):
         if not counts:
             raise DataError("there is no text to learn the tokenizer from; give it at least one line that is not blank")
         # A word that spells a special name stays unknown, so that a name always means one id.
-        usual = sorted((-n, piece) for piece, n in counts.items() if n >= least and piece not in NAMES)
-        if not usual:
+        frequent = sorted((-n, piece) for piece, n in counts.items() if n >= least and piece not in NAMES)
+        if not frequent:
             raise UsageError(f"no piece of the text is seen {least} times; lower min_count")
-        return cls([piece for _, piece in usual[: None if size is None else size - len(NAMES)]], normalization)
+        return cls([piece for _, piece in frequent[: None if size is None else size - len(NAMES)]], normalization)
 
     @classmethod
     def load(cls: type[V], folder: Path, normalization: NormalizeConfig) -> V:

@@ -50,7 +50,7 @@ class Team:
             dist.all_reduce(tensor)
         except RuntimeError as error:
             raise TeamBroken(
-                "a worker process ended unexpectedly; the last checkpoint is good, go on with --resume"
+                "a worker process ended unexpectedly; the last checkpoint is good; resume with --resume"
             ) from error
 
     def barrier(self) -> None:
@@ -111,7 +111,7 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
     while not store.check([f"started/{rank}" for rank in range(1, len(workers) + 1)]):
         if any(worker.poll() is not None for worker in workers):
             raise QkvError(
-                "a worker process ended before it could begin; go on with --resume, or set training.workers=1"
+                "a worker process ended before it could begin; resume with --resume, or set training.workers=1"
             )
         time.sleep(0.02)
 

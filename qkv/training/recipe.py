@@ -30,7 +30,7 @@ class TrainingConfig(Config):
     """bf16: products in bfloat16, weights and sums in float32; pays from d_model 256 up on CPUs that have it."""
     workers: int | Literal["auto"] = Field(default=1)
     """Processes on this machine that share each batch, at most one for each core (or as the environment variable
-    QKV_MAX_WORKERS says); auto: one for each core, or as many as a run that goes on was begun with. Each draws its
+    QKV_MAX_WORKERS says); auto: one for each core, or, for a resumed run, as many as it started with. Each draws its
     own dropout and noise; without these the number of workers changes results only by rounding."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of each worker; default: the cores divided among the workers."""

@@ -70,7 +70,7 @@ def lead(
         closing(EventLog(run.events, loop.state.progress.updates)) as events,
     ):
         if metrics.damage:
-            reporter.say(f"{run.metrics}: {metrics.damage}; the run itself does not need it and goes on")
+            reporter.say(f"{run.metrics}: {metrics.damage}; the run itself does not need it and continues")
         loop.recorder = Recorder(
             recipe,
             run,
@@ -89,7 +89,7 @@ def lead(
         loop.run()
     state = loop.state
     if finished_before and state.finished and state.progress.updates == updates_before:
-        reporter.say("the run is finished; to go on, raise training.stop_after or validation.patience")
+        reporter.say("the run is finished; to train longer, raise training.stop_after or validation.patience")
     return Result(run.path, state.finished, stop.exit_code if stop else 0, state.progress.updates, state.last_scores)
 
 

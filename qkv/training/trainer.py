@@ -28,9 +28,9 @@ LOOP = ("training.", "validation.")
 
 
 class Trainer:
-    """`Trainer(recipe).train()` starts a run, `Trainer.resume(folder).train()` goes on with one.
+    """`Trainer(recipe).train()` starts a run, `Trainer.resume(folder).train()` resumes one.
 
-    Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` goes on with that
+    Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` resumes that
     run, and returns its result at once if it is finished: a cell of a notebook can be run again.
 
     Examples:
@@ -55,7 +55,7 @@ class Trainer:
     def resume(
         cls, run: Path | str | Recipe, overrides: Sequence[str] = (), reporter: TrainingReporter | None = None
     ) -> "Trainer":
-        """Go on with the run in a folder, or with the run of a recipe, which may have changed since.
+        """Resume the run in a folder, or the run of a recipe, which may have changed since.
 
         `overrides` and the recipe may change keys of `training` and `validation`; all else must stay as it was.
         """
@@ -99,13 +99,13 @@ class Trainer:
             reporter.close()
 
     def _take_up(self, run: RunFolder) -> None:
-        """Go on with the run of the same recipe that the folder holds; raises UsageError if it is another one."""
+        """Resume the run of the same recipe that the folder holds; raises UsageError if it is another one."""
         other = "choose another folder with run=..."
         if not (run.config.is_file() and list_checkpoints(run.checkpoints)):
             raise UsageError(f"{run.path}: already holds a model; {other}")
         if differ := _differing(load_config(Recipe, run.config), self.recipe):
             raise UsageError(
-                f"{run.path}: already holds a run with another {', '.join(differ)}; {other}, or go on with it: "
+                f"{run.path}: already holds a run with another {', '.join(differ)}; {other}, or resume it: "
                 f"qkv train --resume {run.path}, in Python Trainer.resume"
             )
         self.resuming = True
@@ -197,7 +197,7 @@ def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def _changed_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
-    """The recipe with the overrides; raises UsageError if the run in its folder cannot go on with it."""
+    """The recipe with the overrides; raises UsageError if the run in its folder cannot be resumed with it."""
     saved = _saved_recipe(recipe.run)
     changed = _with_resolved_workers(recipe, saved)
     if overrides:

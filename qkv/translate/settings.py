@@ -58,8 +58,8 @@ class TranslationConfig(Config):
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
     """The defaults, or the model's own if one is given, with the overrides applied; raises UsageError."""
-    usual = {"search": _search_before(overrides, model)}
-    return with_overrides(TranslationConfig, usual, overrides, "command line")
+    base = {"search": _search_before(overrides, model)}
+    return with_overrides(TranslationConfig, base, overrides, "command line")
 
 
 def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, Any]:

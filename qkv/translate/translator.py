@@ -50,10 +50,12 @@ MAX_SRC_TOKENS = 1024
 
 
 class Translator:
-    """One model, or several with one vocabulary that vote; each the folder of a model or of a run, or in memory.
+    """Translates texts with one model, or with an ensemble of models that share a vocabulary.
 
-    `search` is a config such as `BeamConfig(size=10)`, the word for a kind (`"greedy"`) or a dict of keys; None: what
-    is usual for the model.
+    Each is the folder of a model or of a run, or a model in memory.
+
+    `search` is a config such as `BeamConfig(size=10)`, the word for a kind (`"greedy"`) or a dict of keys; None: the
+    model's default search.
     `workers` processes, or threads of the fast engine, share a long list or stream (auto: one for each core);
     processes need folders.
     A batch holds `batch_tokens` source tokens at most, padding included and counted once for each hypothesis; by

@@ -75,7 +75,7 @@ def test_interrupted_while_it_trains_it_goes_on(scratch: Path, forks: Forks) -> 
     code, rest = terminal.end()
     updates = len(updates_of(run))
     assert code == 130
-    assert f"stopped after update {updates:,}; the same command goes on from there" in rest
+    assert f"stopped after update {updates:,}; resume with the same command" in rest
     assert "Traceback" not in terminal.shown
 
     child = start(forks, scratch / "demo", "--minutes", 60)
@@ -83,7 +83,7 @@ def test_interrupted_while_it_trains_it_goes_on(scratch: Path, forks: Forks) -> 
     child.send(signal.SIGINT)
     ended = child.wait()
     assert ended.code == 130
-    assert "going on with the training, 60 minutes in all" in ended.stderr
+    assert "resuming training, 60 minutes in all" in ended.stderr
     assert [update for update, *_ in updates_of(run)][: updates + 1] == list(range(1, updates + 2))
     assert ended.stderr.splitlines()[-1].startswith("stopped after update")
 

@@ -62,7 +62,7 @@ def test_a_run_in_place_of_a_recipe(forks: Forks, scratch: Path) -> None:
     RunFolder(scratch / "runs" / "x").create()
     (scratch / "runs" / "x" / "config.yaml").write_text(recipe_text("reverse"))
     ended = forks.qkv("train", "runs/x", cwd=scratch)
-    wanted = "runs/x: is a run, not a recipe; go on with it by qkv train --resume runs/x"
+    wanted = "runs/x: is a run, not a recipe; resume it with: qkv train --resume runs/x"
     assert (ended.code, ended.complaint) == (2, wanted)
 
 

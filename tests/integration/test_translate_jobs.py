@@ -77,7 +77,7 @@ def test_a_job_that_died_goes_on_where_it_was(
     assert "another form of output" in refused(forks.qkv(*job(model, lines, output, "--scores")), 2)
     ended = forks.start("tests.support.translating:in_small_chunks", 4, *job(model, lines, output)).wait()
     assert quiet(ended) == ""
-    assert f"{output}: going on after line " in ended.stderr
+    assert f"{output}: resuming after line " in ended.stderr
     assert output.read_text() == straight
     # Done again from the start, it gives the same.
     assert quiet(forks.qkv(*job(model, lines, output, "--restart"))) == ""
@@ -95,7 +95,7 @@ def test_a_job_on_a_full_disk(model: Path, scratch: Path, forks: Forks) -> None:
     assert ".part: cannot be written (File too large); what was done is kept" in ended.complaint
     again = forks.start("tests.support.translating:in_small_chunks", 100, *arguments).wait()
     assert quiet(again) == ""
-    assert "going on after line 100" in again.stderr
+    assert "resuming after line 100" in again.stderr
     assert (scratch / "out").read_text() == straight
 
 

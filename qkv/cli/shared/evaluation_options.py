@@ -95,9 +95,11 @@ def choose(names: str | None, test: "EvaluationSet", language: str | None) -> li
     language = language or test.language
     if names is not None:
         return choose_metrics([name.strip() for name in names.split(",")], language)
-    usual = default_metrics(test.references, test.sources, language)
-    typer.echo(f"measured: {', '.join(usual.names)}, since {test.name} holds {usual.why}; --metrics chooses", err=True)
-    return choose_metrics(usual.names, language)
+    chosen = default_metrics(test.references, test.sources, language)
+    typer.echo(
+        f"measured: {', '.join(chosen.names)}, since {test.name} holds {chosen.why}; --metrics chooses", err=True
+    )
+    return choose_metrics(chosen.names, language)
 
 
 def refuse_without_model(given: dict[str, object]) -> None:

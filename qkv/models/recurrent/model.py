@@ -45,7 +45,7 @@ class RecurrentState:
     source: RecurrentSource
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "RecurrentState":
-        """New row r goes on from old row rows[r]; new sentence i is old sentence sentences[i]."""
+        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
         source = RecurrentSource(*(part.index_select(0, sentences) for part in self.source))
         return RecurrentState(self.h.index_select(1, rows), self.c.index_select(1, rows), source)
 

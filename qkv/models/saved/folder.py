@@ -36,7 +36,7 @@ TOKENIZER = "tokenizer"
 
 
 class SavedConfig(ExtensibleConfig):
-    """What a model folder's config.yaml holds."""
+    """The content of a model folder's config.yaml."""
 
     asks: ClassVar[bool] = True
 
@@ -45,14 +45,14 @@ class SavedConfig(ExtensibleConfig):
     text: TextConfig
     """Its tokenizers."""
     longest_src: int | None = None
-    """Tokens of the longest source that it was trained on, END included; null: not known."""
+    """Tokens of the longest training source, END included; null: unknown."""
     median_src: int | None = None
-    """The same of one in the middle."""
+    """Tokens of the median source, END included."""
     length_limit: LengthLimit | None = None
-    """The most tokens of an output, fitted to the training data; null: 2 x source + 10."""
+    """Maximum tokens of an output, fitted to the training data; null: 2 x source + 10."""
     search: dict[str, Any] | None = None
-    """Settings of the search that `qkv tune` chose on dev data, used where nothing else is asked for; null: the usual
-    ones."""
+    """Settings of the search that `qkv tune` chose on dev data, the default where none are given; null: the
+    decoder's default search."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def save_model(
 def load_model(folder: Path | str) -> SavedModel:
     """The model in `folder`, or the best one of the run there, after checking every file against the manifest.
 
-    It is in evaluation mode.
+    The model is in evaluation mode.
 
     Examples:
         >>> from qkv import load_model
@@ -103,7 +103,7 @@ def load_model(folder: Path | str) -> SavedModel:
     """
     folder = locate_model(folder)
     read_manifest(folder)
-    # Before the files are checked, since to read all of a large one takes minutes; a damaged one is found there.
+    # Before the files are checked, which takes minutes for a large one; a damaged header is reported there.
     with suppress(CorruptFolder):
         require_model_memory(folder / WEIGHTS)
     verify_folder(folder)
@@ -116,7 +116,7 @@ def load_model(folder: Path | str) -> SavedModel:
 
 
 def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
-    """Refuse a config whose model is not that of the tensors in the file, before anything of its size is allocated."""
+    """Refuse a config that does not match the tensors in the file, before anything of its size is allocated."""
     header = read_header(weights)
     shapes = {name: header[name]["shape"] for name in weight_names(header)}
     if config.own_layers > len(shapes):

@@ -152,5 +152,5 @@ def require_transformer(model: Model, what: str) -> Transformer:
 
 
 def _until_the_last(real: Tensor) -> Tensor:
-    """[B, T]: a sentence goes on to its last real token, whatever an objective has blotted out before it."""
+    """[B, T]: True up to the last real token of each row, even where an objective masks a token before it."""
     return real.flip(1).cumsum(1).flip(1) > 0

@@ -41,7 +41,7 @@ def kept_free(run: Path) -> Iterator[None]:
 def held(lock: TextIO, run: Path) -> Iterator[None]:
     """Hold the lock that was opened; raises UsageError if another process does.
 
-    Where the file system has no locks (some network drives), a warning says so and the work goes on without one.
+    Where the file system has no locks (some network drives), a warning says so and work continues without one.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

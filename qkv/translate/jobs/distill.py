@@ -6,7 +6,7 @@ OUT/train.tgt            what the teacher says, line n for line n
 OUT/train.ref            the targets that were replaced, if they are known
 OUT/dev.src, dev.tgt     real pairs that the recipe holds out of its training data, if it does so
 OUT/manifest.json        teacher, settings, SHA-256 of every file; written last, so only what is complete has one
-OUT/prepared             while the work goes on: the data before it is translated
+OUT/prepared             while the job runs: the data before it is translated
 """
 
 import json

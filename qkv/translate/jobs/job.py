@@ -24,7 +24,7 @@ from qkv.core.temporary import PART, is_unique_name, unique_name
 
 BEGINNING = b'{"job": '
 """The first bytes of every journal."""
-GO_ON = "what was done is kept: give the same command again to go on"
+GO_ON = "what was done is kept: give the same command again to resume"
 
 
 def _unique(name: str) -> str:
@@ -92,7 +92,7 @@ class Job:
         if differs := [key for key in {**begun, **identity} if begun.get(key) != identity.get(key)]:
             raise UsageError(
                 f"{self.output}: a job with another {' and another '.join(differs)} is half done there; give the "
-                "command that began it to go on, or --restart to begin again"
+                "command that started it to resume, or --restart to start over"
             )
         return True
 

@@ -53,7 +53,7 @@ class LineWork:
                 self.reporter.say(f"{output}: is complete already")
             else:
                 if job.lines:
-                    self.reporter.say(f"{output}: going on after line {job.lines:,}")
+                    self.reporter.say(f"{output}: resuming after line {job.lines:,}")
                 left = islice(chain(first, rest), job.lines, None)
                 for text, lines in self._pieces(left, job.lines, next(iter(read.values())).lines):
                     job.commit(text, lines)

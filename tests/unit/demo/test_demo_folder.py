@@ -113,7 +113,7 @@ def test_stopped_while_measuring_it_goes_on_with_measuring(place: DemoFolder, mo
         patch.setattr(DemoFolder, "measure", interrupted)
         stopped = CliRunner().invoke(app, ["demo", "--folder", str(place.path)])
     assert (stopped.exit_code, stopped.stdout) == (130, "")
-    assert stopped.stderr.splitlines()[-1] == "stopped; the same command goes on from here"
+    assert stopped.stderr.splitlines()[-1] == "stopped; resume with the same command"
     ended = CliRunner().invoke(app, ["demo", "--folder", str(place.path)])
     assert ended.exit_code == 0, ended.output
     assert "2 words that the model has not seen" in ended.stdout

@@ -81,7 +81,7 @@ def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> No
         Trainer(as_recipe(other), SilentTrainingReporter()).train()
     assert str(caught.value) == (
         f"{finished}: already holds a run with another model.d_model, training.stop_after; choose another folder with "
-        f"run=..., or go on with it: qkv train --resume {finished}, in Python Trainer.resume"
+        f"run=..., or resume it: qkv train --resume {finished}, in Python Trainer.resume"
     )
     assert content(finished) == before
 
@@ -145,10 +145,10 @@ def test_the_command_understands_a_recipe_beside_resume(
 def test_the_command_says_what_to_type(data: Path, scratch: Path, finished: Path, forks: Forks) -> None:
     recipe = write_recipe(scratch / "recipe.yaml", changed(plain(data, finished), model={"d_model": 32}))
     for words, sentence in (
-        (["--resume"], "give one run to go on with (qkv train --resume RUN) or its recipe"),
+        (["--resume"], "give one run to resume (qkv train --resume RUN) or its recipe"),
         ([recipe, "--resume"], f"{finished}: was begun with another model.d_model; only training.* and validation.*"),
         ([recipe], f"{finished}: already holds a run with another model.d_model"),
-        (["--resume", scratch / "a", finished], "give one run to go on with"),
+        (["--resume", scratch / "a", finished], "give one run to resume"),
         (["--resume", scratch / "no.yaml"], f"{scratch / 'no.yaml'}: no such file"),
     ):
         ended = forks.qkv("train", *words)

@@ -143,7 +143,7 @@ def test_lost_numbers_are_told(damage: str, run: Path) -> None:
     else:
         path.write_bytes(whole.replace(b'"loss": ', b'"lost": '))
     said = resume(run, updates=10)
-    assert any(str(path) in sentence and "goes on" in sentence for sentence in said)
+    assert any(str(path) in sentence and "continues" in sentence for sentence in said)
     lines = read_metrics(path)
     assert [line["update"] for line in lines if "update" in line][-2:] == [9, 10]
     assert not any(str(path) in sentence for sentence in resume(run, updates=12))

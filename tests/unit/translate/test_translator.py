@@ -198,7 +198,7 @@ def test_a_stream_is_read_a_piece_at_a_time(folder: Path, monkeypatch: pytest.Mo
     assert list(torch_translator(folder).stream([])) == []
 
 
-def test_models_vote(folder: Path, tmp_path: Path) -> None:
+def test_models_form_an_ensemble(folder: Path, tmp_path: Path) -> None:
     """Two equal models say what one says; another one changes the scores. Folders, a run and memory are the same."""
     given = sentences(6)
     one = torch_translator(folder).translate(given)
@@ -210,7 +210,7 @@ def test_models_vote(folder: Path, tmp_path: Path) -> None:
     assert other.name == "best"
 
 
-def test_models_of_different_vocabularies_cannot_vote(folder: Path) -> None:
+def test_models_of_different_vocabularies_form_no_ensemble(folder: Path) -> None:
     stranger = speaker()
     pieces = stranger.tokenizers.src._shown  # type: ignore[attr-defined]
     pieces[-1], pieces[-2] = pieces[-2], pieces[-1]

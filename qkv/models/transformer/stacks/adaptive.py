@@ -43,7 +43,7 @@ class AdaptiveConfig(StackConfig):
 class Adaptive(Universal):
     """p_t = sigmoid(w h_t + b), result sum_t weight_t h_t with the weights of `functional.halting.halting_weights`.
 
-    A position that has halted keeps its state, and the others go on attending to it. The cost of a sentence is
+    A position that has halted keeps its state, and the others keep attending to it. The cost of a sentence is
     `ponder` times the mean of N + R over its real positions; only R has a gradient.
     """
 

@@ -226,9 +226,9 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(kind: str, request_: Dec
     assert "\n" not in str(error.value)
 
 
-def test_models_do_not_vote_and_have_no_next_token() -> None:
+def test_models_form_no_ensemble_and_have_no_next_token() -> None:
     model = parallel_model("nat")
-    with pytest.raises(UsageError, match="cannot vote"):
+    with pytest.raises(UsageError, match="cannot form an ensemble"):
         TorchEngine([model, model]).decode([[7, SPECIAL.eos]], request_of(RefineConfig()))
     with pytest.raises(QkvError, match="no next token"):
         model.decode(torch.tensor([[5]]), torch.zeros(1, 1, 16), torch.ones(1, 1, dtype=torch.bool))
