@@ -4,7 +4,7 @@ A pass returns a new state and does not change the old one, so a search may cont
 hypothesis share their memory; it is copied only if two of them continue from the same one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from qkv.layers.attention.base import KeyValue
+from qkv.layers.attention.base import Block, Crossing, KeyValue
 
 GROWTH = 16
 """The capacity of a cache is a multiple of this many positions."""
@@ -23,6 +23,8 @@ class KVCache:
     """Keys and values of all decoded positions, [L, R, 2 KV heads, capacity, E]: keys first, then values."""
 
     tensor: Tensor
+    carried: Tensor | None = None
+    """[L, R, H, capacity, C], what cross-attention carries from position to position, if it is of such a kind."""
     version: int = 0
     """Counts the passes that wrote to it: the state with the same number may write in place."""
     truncated: int = -1
@@ -31,7 +33,22 @@ class KVCache:
     def with_capacity(self, length: int) -> "KVCache":
         """A new cache with the same content and a capacity of at least `length` positions."""
         missing = length - self.tensor.shape[3]
-        return KVCache(F.pad(self.tensor, (0, 0, 0, missing + -length % GROWTH)))
+        return self._each(lambda part: F.pad(part, (0, 0, 0, missing + -length % GROWTH)))
+
+    def select(self, rows: Tensor) -> "KVCache":
+        """A new cache with these rows, in this order."""
+        return self._each(lambda part: part.index_select(1, rows))
+
+    def copy(self, version: int) -> "KVCache":
+        return replace(self._each(Tensor.clone), version=version)
+
+    def until(self, end: int) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        """Each layer's part of the first `end` positions, and what they carry."""
+        past = self.tensor.narrow(3, 0, end).unbind(0)
+        return past, [None] * len(past) if self.carried is None else self.carried.narrow(3, 0, end).unbind(0)
+
+    def _each(self, f: Callable[[Tensor], Tensor]) -> "KVCache":
+        return KVCache(f(self.tensor), None if self.carried is None else f(self.carried))
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,11 @@ class SourceKeys:
     @cached_property
     def layers(self) -> list[KeyValue]:
         return [KeyValue(*layer.chunk(2, 1)) for layer in self.key_value.unbind(0)]
+
+    def crossings(self, block: Block, carried: Sequence[Tensor | None]) -> list[Crossing]:
+        """What the positions of a block attend to in each layer."""
+        pairs = zip(self.layers, carried, strict=True)
+        return [Crossing(layer, block, self.padding, part) for layer, part in pairs]
 
     def select(self, sentences: Tensor) -> "SourceKeys":
         if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
@@ -77,7 +99,7 @@ class DecoderState:
     def reorder(self, rows: Tensor, sentences: Tensor) -> "DecoderState":
         """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
         self._require_intact()
-        cache = KVCache(self.cache.tensor.index_select(1, rows))
+        cache = self.cache.select(rows)
         lengths = self.lengths[:1] * len(rows) if self.level else tuple(self.lengths[row] for row in rows.tolist())
         return DecoderState(cache, lengths, self.sources.select(sentences))
 
@@ -115,7 +137,7 @@ class DecoderState:
         if self.cache.version == self.version:
             return self.cache
         self._require_intact()
-        return KVCache(self.cache.tensor.clone(), self.version)
+        return self.cache.copy(self.version)
 
     def _require_intact(self) -> None:
         if self.version <= self.cache.truncated:

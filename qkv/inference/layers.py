@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from qkv.layers.attention.base import Block, ForInference, KeyValue
+from qkv.layers.attention.base import Block, Crossing, ForInference
 from qkv.layers.attention.inference import FusedLinear, for_inference
 from qkv.layers.residual import Connection, Sublayer
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
@@ -76,8 +76,8 @@ class EncoderPass(Layers):
 class DecoderPass(Layers):
     """The new positions of a batch through the layers of a decoder (see `Layers`).
 
-    `past` holds each layer's part of the KV cache; without one, the block is the whole sequence. From layer `watched`
-    on, the weights of the attention to the source are kept.
+    `past` holds each layer's part of the KV cache; without one, the block is the whole sequence. `crossings` are what
+    each layer attends to in the source; from layer `watched` on, the weights of that attention are kept.
     """
 
     def __init__(
@@ -85,23 +85,21 @@ class DecoderPass(Layers):
         layers: Sequence[FusedDecoderLayer],
         block: Block,
         past: Sequence[Tensor | None],
-        sources: Sequence[KeyValue],
-        padding: Tensor | None,
+        crossings: Sequence[Crossing],
         watched: int | None = None,
     ) -> None:
-        self.layers, self.block, self.past = layers, block, past
-        self.sources, self.padding = sources, padding
+        self.layers, self.block, self.past, self.crossings = layers, block, past, crossings
         self.watched = len(layers) if watched is None else watched
         self.seen: list[Tensor] = []
         self.ends: Tensor | None = None
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        layer, past, source = self.layers[number], self.past[number], self.sources[number]
+        layer, past, crossing = self.layers[number], self.past[number], self.crossings[number]
 
         def attend(h: Tensor) -> Tensor:
             if number >= self.watched:
-                self.seen.append(self._mean_of_heads(layer.cross_attention, h, source))
-            return layer.cross_attention.cross_attend(h, source, self.padding)
+                self.seen.append(self._mean_of_heads(layer.cross_attention, h, crossing))
+            return layer.cross_attention.cross_attend(h, crossing)
 
         return [
             (layer.attention_residual, lambda h: layer.attention.extend(h, past, self.block)),
@@ -123,9 +121,9 @@ class DecoderPass(Layers):
         last = (self.ends - self.watched)[None, ..., None].expand(1, *self.seen[0].shape)
         return torch.stack(self.seen).gather(0, last).squeeze(0)
 
-    def _mean_of_heads(self, attention: ForInference, x: Tensor, source: KeyValue) -> Tensor:
+    def _mean_of_heads(self, attention: ForInference, x: Tensor, crossing: Crossing) -> Tensor:
         """[R, W, S']"""
-        weights = attention.weights(x, source, self.padding).mean(dim=1)
+        weights = attention.weights(x, crossing).mean(dim=1)
         return weights.reshape(-1, self.block.width, weights.shape[-1])
 
 

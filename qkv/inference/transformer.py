@@ -66,9 +66,9 @@ class FusedDecoder:
         padding = padding_mask(self.wiring.look(cross_context).keep, x)
         sources = SourceKeys(self.sources(self.wiring.memories(memory)), padding)
         mask = None if context.mask is None else additive(context.mask, x)
-        no_past: Sequence[None] = [None] * len(self.layers)
-        layers = DecoderPass(self.layers, Block(context, x.shape[1], mask), no_past, sources.layers, padding)
-        return self.run(x, layers)
+        nothing: Sequence[None] = [None] * len(self.layers)
+        block = Block(context, x.shape[1], mask)
+        return self.run(x, DecoderPass(self.layers, block, nothing, sources.crossings(block, nothing)))
 
     def run(self, x: Tensor, layers: DecoderPass) -> Tensor:
         """[R, W, D] through the layers and what follows them."""
@@ -96,8 +96,9 @@ class TransformerInference:
         self.decoder = FusedDecoder(model.decoder, few_rows)
         self.src_embed, self.tgt_embed = (side.for_inference() for side in (model.src_embedder, model.tgt_embedder))
         self.tgt_limit = model.limits.tgt
-        own = next(model.decoder.in_order()).attention
-        self.cache_shape = (2 * own.kv_heads, 0, own.head_width)
+        first = next(model.decoder.in_order())
+        self.cross_attention = first.cross_attention
+        self.cache_shape = (2 * first.attention.kv_heads, 0, first.attention.head_width)
         self._range = torch.arange(0)
         self._causal = torch.empty(0, 0)
 
@@ -118,7 +119,9 @@ class TransformerInference:
             self.decoder.sources(self.decoder.wiring.memories(memory)), padding, src if self.needs_source else None
         )
         rows = len(memory) * beams
-        cache = KVCache(memory.new_zeros(len(self.decoder.layers), rows, *self.cache_shape))
+        shape, width = (len(self.decoder.layers), rows), self.cross_attention.carried_width(sources.key_value.shape[3])
+        carried = memory.new_zeros(*shape, self.cross_attention.num_heads, 0, width) if width else None
+        cache = KVCache(memory.new_zeros(*shape, *self.cache_shape), carried)
         return DecoderState(cache, (0,) * rows, sources)
 
     def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Output, DecoderState]:
@@ -126,11 +129,11 @@ class TransformerInference:
         width, decoder = tokens.shape[1], self.decoder
         cache, end = state.writable(width), max(state.lengths) + width
         block = self._block(state, width, end, cache.tensor)
-        past = cache.tensor.narrow(3, 0, end).unbind(0)
+        past, carried = cache.until(end)
         sources, watched = state.sources, None
         if self.attention:
             watched = 0 if decoder.depth.ends_early else len(decoder.layers) - 1
-        layers = DecoderPass(decoder.layers, block, past, sources.layers, sources.padding, watched)
+        layers = DecoderPass(decoder.layers, block, past, sources.crossings(block, carried), watched)
         decoded = decoder.run(self.tgt_embed(tokens, block.context.q_pos), layers)
         return Output(decoded, self._context(sources, layers, tokens)), state.after(cache, width)
 

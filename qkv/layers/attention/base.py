@@ -43,6 +43,28 @@ class Block:
         return past
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """The source as the new positions of an inference pass attend to it, in one layer."""
+
+    source: KeyValue
+    block: Block
+    padding: Tensor | None = None
+    """[B, 1, 1, S], an additive mask."""
+    carried: Tensor | None = None
+    """[R, H, K, C], what each position carries to the next (see `Attention.carried_width`); the new positions' part is
+    appended."""
+    complete: bool = True
+    """Whether the source has ended; otherwise more of it may follow."""
+
+    def context(self, queries: int) -> AttentionContext:
+        """The context of the queries of a sentence: its hypotheses, and the positions of each."""
+        keys, q_pos = self.source.keys, self.block.context.q_pos
+        k_pos = torch.arange(keys.shape[2], device=keys.device)
+        q_pos = q_pos.repeat(queries // len(q_pos)) if q_pos.dim() == 1 else q_pos.view(len(keys), queries)
+        return AttentionContext(q_pos, k_pos, keep=None if self.padding is None else self.padding[:, 0, 0] == 0)
+
+
 @runtime_checkable
 class ForInference(Protocol):
     """Attention without gradients. `x` are rows [N, D], or any shape that can be viewed as such."""
@@ -55,14 +77,14 @@ class ForInference(Protocol):
         """
         ...
 
-    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        """Cross-attention of rows [B Q, D] to their sources; `padding` [B, 1, 1, S] is an additive mask.
+    def cross_attend(self, x: Tensor, crossing: Crossing) -> Tensor:
+        """Cross-attention of rows [B Q, D] to their sources.
 
         The hypotheses of a sentence, and the positions of each, are the queries of one attention.
         """
         ...
 
-    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
         """The weights of `cross_attend`, [B, H, Q, S]."""
         ...
 
@@ -193,6 +215,13 @@ class Attention(nn.Module):
         """[B, H, Q, K]: the output of `attend` for one-hot values."""
         identity = torch.eye(k.shape[2], dtype=q.dtype, device=q.device)
         return self.attend(q, k, identity.expand(*k.shape[:2], -1, -1), context)
+
+    def carried_width(self, keys: int) -> int:
+        """How many numbers a head carries from each query to the next, over so many keys; 0: queries are independent.
+
+        Only cross-attention may carry something.
+        """
+        return 0
 
     def faster_inference(self) -> "ForInference | None":
         """A faster inference path, without dropout, if the kind has one.

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.functional.attention import attention_weights
-from qkv.layers.attention.base import Attention, Block, ForInference, KeyValue, share_heads
+from qkv.layers.attention.base import Attention, Block, Crossing, ForInference, share_heads
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
@@ -68,10 +68,10 @@ class InferenceAttention:
             return F.scaled_dot_product_attention(grouped, k, v, block.additive_mask).view(q.shape)
         return self.module.attend(q, k, v, block.context)
 
-    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        keys, values = source
+    def cross_attend(self, x: Tensor, crossing: Crossing) -> Tensor:
+        (keys, values), padding = crossing.source, crossing.padding
         queries = self._queries(x, keys.shape[0])
-        report(self.module.attention_id, lambda: self.module.weights(queries, keys, _source_context(keys, padding)))
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, crossing.context(queries.shape[2])))
         if self.group == 1:
             output = F.scaled_dot_product_attention(queries, keys, values, padding)
             return self.output(output.transpose(1, 2).reshape(x.shape))
@@ -79,8 +79,8 @@ class InferenceAttention:
         output = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
         return self.output(output.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
 
-    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        keys = share_heads(source.keys, self.num_heads)
+    def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
+        keys, padding = share_heads(crossing.source.keys, self.num_heads), crossing.padding
         return attention_weights(self._queries(x, keys.shape[0]), keys, None if padding is None else padding == 0)
 
     def _queries(self, x: Tensor, sentences: int) -> Tensor:
@@ -94,23 +94,18 @@ class DefinedInference(InferenceAttention):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, block: Block) -> Tensor:
         return self.module.attend(q, k, v, block.context)
 
-    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        queries, context = self._queries(x, source.keys.shape[0]), _source_context(source.keys, padding)
-        output = self.module.attend(queries, *source, context)
-        report(self.module.attention_id, lambda: self.module.weights(queries, source.keys, context))
+    def cross_attend(self, x: Tensor, crossing: Crossing) -> Tensor:
+        (keys, values), queries = crossing.source, self._queries(x, len(crossing.source.keys))
+        context = crossing.context(queries.shape[2])
+        output = self.module.attend(queries, keys, values, context)
+        report(self.module.attention_id, lambda: self.module.weights(queries, keys, context))
         return self.output(output.transpose(1, 2).reshape(x.shape))
 
-    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
-        queries, context = self._queries(x, source.keys.shape[0]), _source_context(source.keys, padding)
-        return self.module.weights(queries, source.keys, context)
+    def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
+        queries = self._queries(x, len(crossing.source.keys))
+        return self.module.weights(queries, crossing.source.keys, crossing.context(queries.shape[2]))
 
 
 def for_inference(attention: Attention) -> ForInference:
     """The attention for inference (see `Residual.for_inference`)."""
     return attention.faster_inference() or DefinedInference(attention)
-
-
-def _source_context(keys: Tensor, padding: Tensor | None) -> AttentionContext:
-    """All of the source. Cross-attention has no positions, so those of the queries are arbitrary."""
-    pos = torch.arange(keys.shape[2], device=keys.device)
-    return AttentionContext(pos[:1], pos, keep=None if padding is None else padding[:, 0, 0] == 0)

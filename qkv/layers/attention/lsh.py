@@ -12,7 +12,7 @@ from qkv.functional.attention import masked_softmax, merge_heads, split_heads
 from qkv.functional.lsh import bucket_counts, found_pairs, hash_sizes, lsh_scores, shared_keys
 from qkv.functional.masks import build_mask, causal
 from qkv.kernels.lsh import assign_buckets, lsh_attention
-from qkv.layers.attention.base import Attention, AttentionConfig, Block, KeyValue, attentions
+from qkv.layers.attention.base import Attention, AttentionConfig, Block, Crossing, attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
@@ -165,8 +165,8 @@ class LshInference:
         whole = x.view(-1, block.width, x.shape[-1])
         return self.module.attend_to_all(whole, block.context, training=False).view(x.shape)
 
-    def cross_attend(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def cross_attend(self, x: Tensor, crossing: Crossing) -> Tensor:
         raise NotImplementedError
 
-    def weights(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
         raise NotImplementedError
