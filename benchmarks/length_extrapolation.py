@@ -30,7 +30,7 @@ from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.smoothing import NoSmoothing
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import LengthLimits, SearchTask
 from qkv.search.greedy import GreedySearch
 from qkv.search.models import ModelSteps
@@ -112,7 +112,7 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
     torch.manual_seed(run["seed"])
     config, source = model_config(run["scheme"], options), random.Random(run["seed"])
     model = build_model(config, VOCAB, VOCAB, SPECIAL.pad)
-    teacher = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    teacher = ObjectiveConfig(smoothing=NoSmoothing()).build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     optimizer, schedule = AdamWConfig().build(model), LinearConfig(peak=options.rate, warmup=100)
     began, update, fraction, warmed = time.monotonic(), 0, 0.0, 0.0
     while fraction < 1:

@@ -9,7 +9,7 @@ from qkv.models.decoders.base import DecoderConfig
 from qkv.objectives.base import Objective
 from qkv.objectives.parts import ObjectiveParts, objectives
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.special import SpecialIds
 
 
@@ -30,7 +30,7 @@ def build_objective(
 ) -> Objective:
     """`vocab_size` is that of the target's tokenizer."""
     if decoder.autoregressive and decoder.kind not in objectives:
-        return TeacherForcing(config, vocab_size, special, frequencies)
+        return config.build(vocab_size, special, frequencies)
 
     if decoder.kind not in objectives:
         raise UsageError(f"the decoder {decoder.kind} has no objective; register one in the module that registers it")

@@ -1,5 +1,6 @@
 """Teacher forcing: predict every target token from the true ones before it, in one parallel pass."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import Field
@@ -11,8 +12,8 @@ from qkv.functional.losses import Smoothing, no_smoothing
 from qkv.models.base import Model
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
-from qkv.objectives.consistency import AnyConsistency
-from qkv.objectives.noise import AnyNoise
+from qkv.objectives.consistency import AnyConsistency, Consistency
+from qkv.objectives.noise import AnyNoise, Noise
 from qkv.objectives.parts import GlancingConfig
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
@@ -30,15 +31,36 @@ class ObjectiveConfig(Config):
     glancing: GlancingConfig | None = None
     """Glancing training; for the decoders nat, ctc and dag."""
 
+    def build(self, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> "TeacherForcing":
+        """The objective of an autoregressive decoder; `build_objective` also knows those of the other decoders."""
+        return TeacherForcing(
+            self.smoothing.build(vocab_size, special.pad, frequencies),
+            [noise.build(special, vocab_size) for noise in self.noise],
+            self.consistency.build(special) if self.consistency else None,
+        )
+
 
 class TeacherForcing:
-    """loss = sum over target tokens of -sum_v q_v log p_v, with q the smoothed target distribution."""
+    """loss = sum over target tokens of -sum_v q_v log p_v, with q the smoothed target distribution.
 
-    def __init__(self, config: ObjectiveConfig, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> None:
-        self.noise = [noise.build(special, vocab_size) for noise in config.noise]
-        self.consistency = config.consistency.build(special) if config.consistency else None
-        self.smoothing = config.smoothing.build(vocab_size, special.pad, frequencies)
-        self.plain = no_smoothing(vocab_size)
+    Args:
+        smoothing: The target distribution in training; validation uses plain cross-entropy.
+        noise: Noise on the decoder's input, applied in order, in training only.
+        consistency: A second pass in training that should agree with the first.
+
+    Example:
+        >>> from qkv.functional.losses import others
+        >>> from qkv.objectives.noise import Drop
+        >>> objective = TeacherForcing(others(8000, 0.1), noise=[Drop(rate=0.1)])
+    """
+
+    def __init__(
+        self, smoothing: Smoothing, noise: Sequence[Noise] = (), consistency: Consistency | None = None
+    ) -> None:
+        self.smoothing = smoothing
+        self.noise = noise
+        self.consistency = consistency
+        self.plain = no_smoothing(len(smoothing.background))
 
     @with_auxiliary_losses
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:

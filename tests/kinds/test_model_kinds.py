@@ -61,7 +61,7 @@ class Setting:
         return self.model.build(TOKENIZERS)
 
     def teacher(self) -> TeacherForcing:
-        return TeacherForcing(self.objective, SIZE, SPECIAL, lambda: torch.arange(SIZE, dtype=torch.float64))
+        return self.objective.build(SIZE, SPECIAL, lambda: torch.arange(SIZE, dtype=torch.float64))
 
 
 PLAIN = Setting(small_config(**SIZES), ObjectiveConfig(), ConstantConfig(peak=0.01))

@@ -21,7 +21,7 @@ from qkv.models.transformer.stacks.adaptive import Adaptive
 from qkv.models.transformer.stacks.base import Layers
 from qkv.objectives.build import build_objective
 from qkv.objectives.smoothing import NoSmoothing
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_model
 
@@ -258,7 +258,7 @@ def test_batch_and_padding_change_nothing() -> None:
 
 def test_the_objective_adds_the_cost_for_each_target_token() -> None:
     model, batch = pondering(), sentences()
-    teacher = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    teacher = ObjectiveConfig(smoothing=NoSmoothing()).build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     report = teacher.training_loss(model, batch, 1)
     tokens, cost = batch.tgt_weight.sum(dim=1).double(), torch.zeros(3).double()
     for halting, keep in zip(depths_of(model, batch), (batch.src_keep, batch.tgt_weight > 0), strict=True):
@@ -273,8 +273,8 @@ def test_the_objective_adds_the_cost_for_each_target_token() -> None:
 def test_two_passes_at_once_cost_their_mean() -> None:
     model, batch = pondering(), sentences()
     objective = ObjectiveConfig(smoothing=NoSmoothing(), consistency={"kind": "rdrop", "weight": 0.0})
-    teacher = TeacherForcing(objective, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
-    single = TeacherForcing(ObjectiveConfig(smoothing=NoSmoothing()), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    teacher = objective.build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    single = ObjectiveConfig(smoothing=NoSmoothing()).build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     twice, once = teacher.training_loss(model, batch, 1), single.training_loss(model, batch, 1)
     torch.testing.assert_close(twice.sum - twice.nll, once.sum - once.nll)
 

@@ -37,7 +37,7 @@ def model_of(form: str) -> Transformer:
 
 @lru_cache
 def objective() -> TeacherForcing:
-    return TeacherForcing(ObjectiveConfig(), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    return ObjectiveConfig().build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
 def output_of(model: Transformer, batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from qkv.data.batch import collate
 from qkv.models.transformer.model import Transformer
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from tests.support.small import small_model
 
@@ -38,7 +38,7 @@ def commands(count: int, seed: int) -> list[list[int]]:
 def commander(updates: int = 150, seed: int = 0) -> Transformer:
     """Trained by a plain loop; in evaluation mode."""
     model = small_model(seed, SRC_VOCAB, TGT_VOCAB, d_model=32, d_ff=64, share_embeddings="none", residual="pre")
-    objective = TeacherForcing(ObjectiveConfig(), TGT_VOCAB, SPECIAL, lambda: torch.ones(TGT_VOCAB))
+    objective = ObjectiveConfig().build(TGT_VOCAB, SPECIAL, lambda: torch.ones(TGT_VOCAB))
     optimizer, chance = torch.optim.Adam(model.parameters(), 5e-3), random.Random(seed)
     for update in range(updates):
         pairs = [command(chance) for _ in range(32)]

@@ -17,7 +17,7 @@ from qkv.functional.attention import scaled_dot_product
 from qkv.functional.losses import Smoothing, smoothed_cross_entropy
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import TransformerConfig
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.update import FlatGradient
@@ -72,7 +72,7 @@ def curve(dropout: float, seed: int) -> list[float]:
     torch.manual_seed(seed)
     sizes = {"d_model": 32, "d_ff": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": dropout}
     model = build_model(TransformerConfig(**sizes, share_embeddings="all"), VOCABULARY, VOCABULARY, SPECIAL.pad)
-    objective = TeacherForcing(ObjectiveConfig(), VOCABULARY, SPECIAL, lambda: torch.ones(VOCABULARY))
+    objective = ObjectiveConfig().build(VOCABULARY, SPECIAL, lambda: torch.ones(VOCABULARY))
     optimizer, gradient = AdamWConfig().build(model), FlatGradient(model)
     losses = []
     for batch in batches(seed):

@@ -28,7 +28,7 @@ SAME_INPUT: dict[str, dict[str, Any]] = {"rdrop": {"kind": "rdrop"}, "simcut": {
 
 def teacher(consistency: dict[str, Any] | str | None, **others: Any) -> TeacherForcing:
     config = ObjectiveConfig(consistency=consistency, **others)
-    return TeacherForcing(config, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    return config.build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
 def loss_of(objective: TeacherForcing, model: Transformer, batch: Batch, seed: int = 1) -> LossReport:

@@ -17,7 +17,7 @@ from qkv.models.saved.folder import load_model
 from qkv.models.saved.weights import named_weights
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.draft_heads import DraftHeadLoss
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
@@ -32,7 +32,7 @@ every_kind = pytest.mark.parametrize("kind", draft_heads.names())
 
 
 def loss(frozen: bool) -> DraftHeadLoss:
-    base = TeacherForcing(ObjectiveConfig(smoothing="none"), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    base = ObjectiveConfig(smoothing="none").build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     return DraftHeadLoss(base, frozen, SPECIAL)
 
 

@@ -123,7 +123,7 @@ class Reader:
 
 def teacher(*noise: NoiseConfig) -> TeacherForcing:
     config = ObjectiveConfig(noise=list(noise), smoothing="none")
-    return TeacherForcing(config, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    return config.build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
 
 
 def snapshot(batch: Batch) -> list[Tensor]:

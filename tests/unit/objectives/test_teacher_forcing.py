@@ -14,6 +14,7 @@ from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
+from qkv.objectives.noise import Drop
 from qkv.objectives.smoothing import NoSmoothing, Unigram
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
@@ -27,7 +28,7 @@ def never() -> Tensor:
 
 
 def teacher(**config: object) -> TeacherForcing:
-    return TeacherForcing(ObjectiveConfig(**config), VOCAB, SPECIAL, never)
+    return ObjectiveConfig(**config).build(VOCAB, SPECIAL, never)
 
 
 def token_log_probs(model: Transformer, batch: Batch) -> Tensor:
@@ -64,12 +65,23 @@ def test_a_model_that_copies_its_current_input_does_not_reach_loss_zero() -> Non
     assert teacher().validation_loss(Copier(), unshifted).nll == pytest.approx(0, abs=1e-6)  # type: ignore[arg-type]
 
 
+def test_a_config_builds_what_plain_arguments_build() -> None:
+    model, batch = small_model(), batch_of(LENGTHS)
+    config = {"smoothing": {"kind": "others", "amount": 0.2}, "noise": [{"kind": "drop", "rate": 0.5}]}
+    reports = []
+    for objective in (teacher(**config), TeacherForcing(others(VOCAB, 0.2), noise=[Drop(rate=0.5)])):
+        torch.manual_seed(3)
+        reports.append(objective.training_loss(model, batch, 1))
+    assert torch.equal(reports[0].sum, reports[1].sum)
+    assert reports[0].nll == reports[1].nll
+
+
 def test_a_fresh_model_knows_nothing() -> None:
     """-log p of a token is about log V; the head's weights are N(0, 1/d), so it is not exactly that."""
     torch.manual_seed(0)
     model = build_model(small_config(d_model=64, num_heads=4), 500, 500, SPECIAL.pad)
     batch = batch_of([(9, 9)] * 20, vocab=500)
-    objective = TeacherForcing(ObjectiveConfig(), 500, SPECIAL, never)
+    objective = ObjectiveConfig().build(500, SPECIAL, never)
     report = objective.validation_loss(model, batch)
     assert report.weight == 200
     assert abs(report.nll / report.weight - math.log(500)) < 0.8

@@ -12,7 +12,7 @@ from qkv.models.base import Model, Output
 from qkv.models.heads.base import NO_CONTEXT, Head, HeadConfig, HeadContext, heads
 from qkv.models.heads.linear import LinearHead
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import LengthLimits, SearchTask
 from qkv.search.beam import BeamSearch
 from qkv.search.greedy import GreedySearch
@@ -93,7 +93,7 @@ def test_the_fused_losses_are_the_definition() -> None:
 def test_a_head_that_copies_learns(model: Model, consistency: str | None) -> None:
     """Every part gets a gradient, through the weights of attention too, and a few updates lower the loss."""
     config = ObjectiveConfig.model_validate({"smoothing": "none", "consistency": consistency})
-    objective = TeacherForcing(config, VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    objective = config.build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     batch = batch_of([(5, 4), (3, 6)])
     batch.tgt_out[0, :4] = batch.src[0, :4]
     optimizer, losses = torch.optim.Adam(model.parameters(), 1e-2), []

@@ -15,7 +15,7 @@ from qkv.data.batch import collate, padded
 from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.heads.linear import LinearHead
 from qkv.models.transformer.model import Transformer
-from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
@@ -71,7 +71,7 @@ MODELS: list[dict[str, Any]] = [
 def taught(seed: int, updates: int) -> Transformer:
     """A model that has begun to learn to repeat its source."""
     model, chance = speaker(seed).train(), random.Random(seed)
-    objective = TeacherForcing(ObjectiveConfig(), VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    objective = ObjectiveConfig().build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     for update in range(updates):
         ids = [random_ids(chance, chance.randint(1, 7), VOCAB) for _ in range(32)]
