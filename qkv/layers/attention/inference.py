@@ -41,7 +41,7 @@ class InferenceAttention:
         self.all_heads = module.num_heads + 2 * module.kv_heads
 
     def extend(self, x: Tensor, past: Tensor | None, block: Block) -> Tensor:
-        heads = self.query_key_value(x).view(-1, block.width, self.all_heads, self.head_width).transpose(1, 2)
+        heads = self._by_heads(self.query_key_value(x), self.all_heads, block.width)
         if self.turns:
             heads = self._turned(heads, block.context)
         queries = heads.narrow(1, 0, self.num_heads)
@@ -49,7 +49,7 @@ class InferenceAttention:
         keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
         output = self.attend(queries, keys, values, block)
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.context))
-        return self.output(output.transpose(1, 2).reshape(x.shape))
+        return self.output(_by_position(output).reshape(x.shape))
 
     def _turned(self, heads: Tensor, context: AttentionContext) -> Tensor:
         """[R, H + 2 KV heads, W, E] with rotated queries and keys."""
@@ -73,8 +73,9 @@ class InferenceAttention:
         queries = self._queries(x, keys.shape[0])
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, crossing.context(queries.shape[2])))
         if self.group == 1:
-            output = F.scaled_dot_product_attention(queries, keys, values, padding)
-            return self.output(output.transpose(1, 2).reshape(x.shape))
+            return self.output(
+                _by_position(F.scaled_dot_product_attention(queries, keys, values, padding)).reshape(x.shape)
+            )
         grouped = queries.unflatten(1, (self.kv_heads, self.group))
         output = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
         return self.output(output.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
@@ -85,7 +86,14 @@ class InferenceAttention:
 
     def _queries(self, x: Tensor, sentences: int) -> Tensor:
         """[B, H, Q, E]"""
-        return self.query(x).view(sentences, -1, self.num_heads, self.head_width).transpose(1, 2)
+        return self._by_heads(self.query(x), self.num_heads, x.numel() // (x.shape[-1] * sentences))
+
+    def _by_heads(self, projected: Tensor, heads: int, width: int) -> Tensor:
+        """[rows, heads, W, E]; the positions of a row follow each other."""
+        # A single position has the same layout in memory either way, and a step is too short for needless transposes.
+        if width == 1:
+            return projected.view(-1, heads, 1, self.head_width)
+        return projected.view(-1, width, heads, self.head_width).transpose(1, 2)
 
 
 class DefinedInference(InferenceAttention):
@@ -99,7 +107,7 @@ class DefinedInference(InferenceAttention):
         context = crossing.context(queries.shape[2])
         output = self.module.attend(queries, keys, values, context)
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, context))
-        return self.output(output.transpose(1, 2).reshape(x.shape))
+        return self.output(_by_position(output).reshape(x.shape))
 
     def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
         queries = self._queries(x, len(crossing.source.keys))
@@ -109,3 +117,8 @@ class DefinedInference(InferenceAttention):
 def for_inference(attention: Attention) -> ForInference:
     """The attention for inference (see `Residual.for_inference`)."""
     return attention.faster_inference() or DefinedInference(attention)
+
+
+def _by_position(output: Tensor) -> Tensor:
+    """[R, H, W, E] to [R, W, H, E], up to axes of size one."""
+    return output if output.shape[2] == 1 else output.transpose(1, 2)
