@@ -1,6 +1,7 @@
 """The Model interface: all that training, search, scoring and saving know of a model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -114,3 +115,11 @@ class Model(nn.Module):
     def inference(self) -> Inference:
         """What it supports at inference."""
         raise NotImplementedError
+
+    def watch_cross_attention(self, layers: Sequence[int] | None = None) -> AbstractContextManager[list[Tensor]]:
+        """The weights [B, H, T, S] of each pass through these decoder layers (counted from 1; None: all).
+
+        They have gradients and are those before dropout; the list is filled when the block ends. A layer that is
+        shared by several depths gives the weights of each of them.
+        """
+        raise UsageError(f"a model of the kind {self.kind} has no cross-attention")

@@ -1,5 +1,7 @@
 """The base class of model configs."""
 
+from typing import NamedTuple
+
 from qkv.config.base import Config, Kinds
 from qkv.models.base import MaxLengths, Model
 from qkv.models.decoders import AnyDecoder
@@ -8,6 +10,13 @@ from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.heads import AnyHead
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.text import TokenizerPair
+
+
+class CrossAttentionSize(NamedTuple):
+    """The number of decoder layers with weights of their own, and the heads of each."""
+
+    layers: int
+    heads: int
 
 
 class ModelConfig(Config):
@@ -32,6 +41,11 @@ class ModelConfig(Config):
     def own_layers(self) -> int:
         """The number of layers with separate weights."""
         raise NotImplementedError
+
+    @property
+    def cross_attention_size(self) -> CrossAttentionSize | None:
+        """Of the cross-attention whose weights an objective can train; None: there is none."""
+        return None
 
     def build(self, tokenizers: TokenizerPair) -> Model:
         """A new model for these tokenizers; seed torch before for reproducible weights."""

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from qkv.config.base import Config
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing, no_smoothing
 from qkv.models.base import Model
+from qkv.objectives.attention import AnyAttentionLoss, AttentionLoss
+from qkv.objectives.attention.base import adding_attention_losses
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency, Consistency
@@ -17,6 +20,11 @@ from qkv.objectives.noise import AnyNoise, Noise
 from qkv.objectives.parts import GlancingConfig
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
+
+
+def _as_list(value: Any) -> Any:
+    """A single loss is accepted where a list is expected."""
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 class ObjectiveConfig(Config):
@@ -28,6 +36,8 @@ class ObjectiveConfig(Config):
     """Noise on the decoder's input, applied in order, in training only."""
     consistency: AnyConsistency | None = None
     """A second pass in training that should agree with the first; about twice the time per update."""
+    attention: Annotated[tuple[AnyAttentionLoss, ...], BeforeValidator(_as_list)] = ()
+    """Losses on the weights of cross-attention, in training only: one, or a list of them."""
     glancing: GlancingConfig | None = None
     """Glancing training; for the decoders nat, ctc and dag."""
 
@@ -37,6 +47,7 @@ class ObjectiveConfig(Config):
             self.smoothing.build(vocab_size, special.pad, frequencies),
             [noise.build(special, vocab_size) for noise in self.noise],
             self.consistency.build(special) if self.consistency else None,
+            [loss.build() for loss in self.attention],
         )
 
 
@@ -47,6 +58,7 @@ class TeacherForcing:
         smoothing: The target distribution in training; validation uses plain cross-entropy.
         noise: Noise on the decoder's input, applied in order, in training only.
         consistency: A second pass in training that should agree with the first.
+        attention: Losses on the weights of cross-attention, in training only.
 
     Example:
         >>> from qkv.functional.losses import others
@@ -55,22 +67,28 @@ class TeacherForcing:
     """
 
     def __init__(
-        self, smoothing: Smoothing, noise: Sequence[Noise] = (), consistency: Consistency | None = None
+        self,
+        smoothing: Smoothing,
+        noise: Sequence[Noise] = (),
+        consistency: Consistency | None = None,
+        attention: Sequence[AttentionLoss] = (),
     ) -> None:
         self.smoothing = smoothing
         self.noise = noise
         self.consistency = consistency
+        self.attention = attention
         self.plain = no_smoothing(len(smoothing.background))
 
     @with_auxiliary_losses
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
-        """With noise, smoothing and consistency; `update` counts from 1 and sets the noise's warm-up."""
+        """With all parts; `update` counts from 1 and sets the warm-up of the noise and of the losses on attention."""
         tgt_in = batch.tgt_in
         for noise in self.noise:
             tgt_in = noise(tgt_in, update)
-        if self.consistency:
-            return self.consistency.loss(model, batch, tgt_in, self.smoothing)
-        return self._loss(model, batch, tgt_in, self.smoothing)
+        with adding_attention_losses(self.attention, model, batch, update):
+            if self.consistency:
+                return self.consistency.loss(model, batch, tgt_in, self.smoothing)
+            return self._loss(model, batch, tgt_in, self.smoothing)
 
     def validation_loss(self, model: Model, batch: Batch) -> LossReport:
         """Plain negative log-likelihood on the clean input."""

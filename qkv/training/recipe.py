@@ -10,6 +10,7 @@ from qkv.data.config import BatchConfig, DataConfig
 from qkv.evaluation.metrics.registry import METRICS, MetricName
 from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
+from qkv.objectives.attention.base import attention_problem
 from qkv.objectives.build import decoder_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.default import search_problem
@@ -160,6 +161,8 @@ class Recipe(ExtensibleConfig):
         if measured and self.data.dev is None and self.data.holdout is None:
             raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
         if problem := decoder_problem(self.objective, self.model.decoder):
+            raise ValueError(problem)
+        if problem := attention_problem(self.objective.attention, self.model):
             raise ValueError(problem)
         if self.validation.search and (problem := search_problem(self.validation.search, self.model.decoder)):
             raise ValueError(f"validation.search: {problem}")

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from qkv.layers.attention.recording import name_attentions
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.recurrent import BidirectionalLSTM, LSTMStack
-from qkv.models.config import ModelConfig, models
+from qkv.models.config import CrossAttentionSize, ModelConfig, models
 from qkv.models.recurrent.model import RecurrentModel
 from qkv.text import TokenizerPair
 
@@ -33,6 +33,10 @@ class RecurrentConfig(ModelConfig):
     @property
     def own_layers(self) -> int:
         return self.encoder_layers + self.decoder_layers
+
+    @property
+    def cross_attention_size(self) -> CrossAttentionSize:
+        return CrossAttentionSize(layers=1, heads=1)
 
     def build(self, tokenizers: TokenizerPair) -> RecurrentModel:
         sharing = self.share_embeddings or ("all" if tokenizers.shared else "target")

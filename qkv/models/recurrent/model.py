@@ -6,6 +6,8 @@
 The output head reads o_t; s_0 = tanh(W_0 mean(h) + b_0) in each layer.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 
 from qkv.core.shapes import SrcIds, SrcKeep, TgtIds
 from qkv.data.batch import Batch
+from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.recurrent import AdditiveAttention, BidirectionalLSTM, LSTMStack
@@ -111,6 +114,13 @@ class RecurrentModel(Model):
             return HeadContext(attention=weights)
         src = state.source.src.repeat_interleave(len(weights) // len(state.source.src), 0)
         return HeadContext(src[:, None].expand_as(weights), weights)
+
+    @contextmanager
+    def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
+        found: list[Tensor] = []
+        with watch_attention(self.attention) as steps:
+            yield found
+        found.append(torch.cat(steps, dim=2))
 
     def inference(self) -> Inference:
         return Inference(

@@ -12,7 +12,7 @@ from qkv.layers.positions import AnyPositions, positions
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
 from qkv.models.base import MaxLengths
-from qkv.models.config import ModelConfig, models
+from qkv.models.config import CrossAttentionSize, ModelConfig, models
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.transformer.global_tokens import find_global_tokens
 from qkv.models.transformer.model import Transformer
@@ -90,6 +90,12 @@ class TransformerConfig(ModelConfig):
     def own_layers(self) -> int:
         """How many layers with weights of their own encoder and decoder have."""
         return self.distinct(self.encoder_layers) + self.distinct(self.decoder_layers)
+
+    @property
+    def cross_attention_size(self) -> CrossAttentionSize | None:
+        if not self.stack.exposes:
+            return None
+        return CrossAttentionSize(self.distinct(self.decoder_layers), self.num_heads)
 
     @property
     def limits(self) -> MaxLengths:

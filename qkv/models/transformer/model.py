@@ -1,6 +1,7 @@
 """The encoder-decoder Transformer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import torch
@@ -123,6 +124,16 @@ class Transformer(Model):
         with watch_attention(self._last_cross_attention()) as passes:
             states = self.states(batch.src, batch.src_keep, batch.tgt_in)
         return Output(states, self._context(batch, states, self.decoder.wiring.fold(passes[-1].mean(dim=1))))
+
+    @contextmanager
+    def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
+        own = list(dict.fromkeys(layer.cross_attention for layer in self.decoder.in_order()))
+        chosen = own if layers is None else [own[number - 1] for number in layers]
+        found: list[Tensor] = []
+        with ExitStack() as stack:
+            watched = [stack.enter_context(watch_attention(attention)) for attention in chosen]
+            yield found
+        found += [self.decoder.wiring.fold(weights) for passes in watched for weights in passes]
 
     def _context(self, batch: Batch, states: Tensor, attention: Tensor | None) -> HeadContext:
         src = batch.src[:, None].expand(-1, states.shape[1], -1) if self.head.needs_source else None

@@ -1,0 +1,10 @@
+"""Losses on the cross-attention weights, added to teacher forcing: one file per kind."""
+
+from typing import Annotated
+
+from qkv.objectives.attention import guided
+from qkv.objectives.attention.base import AttentionLoss, AttentionLossConfig, attention_losses
+
+AnyAttentionLoss = Annotated[AttentionLossConfig, attention_losses]
+
+__all__ = ["AnyAttentionLoss", "AttentionLoss", "AttentionLossConfig", "attention_losses", "guided"]
