@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qkv.config import load_config
+    from qkv.core.errors import QkvError
     from qkv.evaluation.metrics.base import Metric
     from qkv.evaluation.metrics.registry import register_metric
     from qkv.evaluation.score import score
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from qkv.models.transformer.standalone import Decoder, Encoder, Transformer
     from qkv.recipes.pairs import recipe_for, train
     from qkv.training.optimizers import optimizers
+    from qkv.training.progress import SilentTrainingReporter
     from qkv.training.recipe import Recipe
     from qkv.training.schedules import schedules
     from qkv.training.trainer import Trainer
@@ -40,8 +42,10 @@ _HOMES = {
     "MultiHeadAttention": "qkv.layers.attention.multi_head",
     "Positions": "qkv.layers.positions",
     "PositionsConfig": "qkv.layers.positions",
+    "QkvError": "qkv.core.errors",
     "Recipe": "qkv.training.recipe",
     "Rope": "qkv.layers.positions.rope",
+    "SilentTrainingReporter": "qkv.training.progress",
     "Sinusoidal": "qkv.layers.positions.sinusoidal",
     "Trainer": "qkv.training.trainer",
     "Transformer": "qkv.models.transformer.standalone",
@@ -73,8 +77,10 @@ __all__ = [
     "MultiHeadAttention",
     "Positions",
     "PositionsConfig",
+    "QkvError",
     "Recipe",
     "Rope",
+    "SilentTrainingReporter",
     "Sinusoidal",
     "Trainer",
     "Transformer",

@@ -2,7 +2,19 @@
 
 
 class QkvError(Exception):
-    """A failure that is not a bug of qkv: the command line prints the message and exits with `exit_code`."""
+    """Base class of the errors that qkv raises on purpose.
+
+    The message is one sentence: what is wrong, where, and how to fix it. An argument of the wrong type is also a
+    `TypeError`, a wrong configuration also a `ValueError`. The command line prints it and exits with `exit_code`.
+
+    Examples:
+        >>> from qkv import QkvError, load_model
+        >>> try:
+        ...     load_model("nowhere")
+        ... except QkvError as error:
+        ...     print(error)
+        nowhere: ...
+    """
 
     exit_code = 1
 

@@ -74,7 +74,13 @@ class LiveTrainingReporter(progress.LiveReporter):
 
 
 class SilentTrainingReporter(progress.SilentReporter):
-    """Reports nothing: for ranks other than 0, and for programs that want no output."""
+    """Reports nothing: for ranks other than 0, and for programs that want no output.
+
+    Examples:
+        >>> from qkv import SilentTrainingReporter, Trainer
+        >>> Trainer.resume("runs/reverse", reporter=SilentTrainingReporter()).train().updates
+        2
+    """
 
     def update(self, info: UpdateInfo) -> None:
         pass

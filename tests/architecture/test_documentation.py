@@ -11,6 +11,7 @@ of one. Commands that install or build are not run; it is checked that what they
 """
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -206,6 +207,36 @@ def test_the_tour_goes_by_files_that_exist() -> None:
     ]
     assert len(named) > 20
     assert [path for path in named if not (ROOT / "qkv" / path).exists()] == []
+
+
+def test_the_page_of_kinds_shows_the_files_of_the_example() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    shown = [block for block in blocks(page) if block.language == "python" and block.comment.startswith("file: ")]
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "kinds").rglob("*.py")]
+    assert len(shown) > 3
+    assert [block.comment for block in shown if not any(block.text in text for text in files)] == []
+
+
+def test_the_page_of_kinds_lists_every_registry() -> None:
+    """By the name of the object, outside of `config/`, which defines registries; metrics are added by a function."""
+    paths = [path for path in (ROOT / "qkv").rglob("*.py") if path.parent.name != "config"]
+    modules = [path.read_text(encoding="utf-8") for path in paths]
+    registries = {name for text in modules for name in re.findall(r"^(\w+) = (?:Kinds|Names)\[", text, re.M)}
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## What can be added")[2]
+    listed = re.findall(r"^\| `(qkv\.[\w.]+)` \|", page, re.M)
+    assert {name.rpartition(".")[2] for name in listed} == registries - {"METRICS"} | {"register_metric"}
+    for name in listed:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_from_qkv_import_is_enough(name: str) -> None:
+    """What these pages use of the package is a public name of `qkv`."""
+    programs = [block.text for block in blocks((ROOT / name).read_text(encoding="utf-8")) if block.language == "python"]
+    imported = re.findall(r"^\s*(?:from|import) (qkv[\w.]*)", "\n".join(programs), re.M)
+    assert imported
+    assert set(imported) == {"qkv"}
 
 
 def test_the_readme_shows_the_folders_of_the_package() -> None:

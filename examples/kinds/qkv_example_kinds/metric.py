@@ -1,4 +1,4 @@
-"""A metric: the share of outputs that begin with the right token."""
+"""A metric: the share of outputs whose first character is that of a reference."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 from qkv import Metric, register_metric
 
 
-class FirstToken(Metric):
-    """An output counts as right if its first character is that of a right answer."""
+class FirstCharacter(Metric):
+    """An output counts as correct if its first character is that of one of its references."""
 
     name = "first"
     title = "first character"
-    about = "outputs that begin as a right answer does, in per cent"
+    about = "outputs whose first character is that of a reference, in per cent"
     higher_is_better = True
 
     def counts(self, outputs: Sequence[str], references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        right = [output[:1] in {answer[:1] for answer in own} for output, own in zip(outputs, references, strict=True)]
-        return np.array([[float(own), 1.0] for own in right])
+        pairs = zip(outputs, references, strict=True)
+        correct = [output[:1] in {reference[:1] for reference in own} for output, own in pairs]
+        return np.array([[float(one), 1.0] for one in correct])
 
     def from_total(self, total: NDArray[np.float64]) -> float:
         return float(100 * total[0] / total[1])
@@ -30,4 +31,4 @@ class FirstToken(Metric):
         return "characters:1"
 
 
-register_metric(FirstToken())
+register_metric(FirstCharacter())
