@@ -194,6 +194,15 @@ def test_the_menu_holds_every_page_once() -> None:
     assert sorted(listed) == sorted(pages)
 
 
+@pytest.mark.parametrize("start", ["README.md", "docs/index.md"])
+def test_every_page_is_linked_from_the_start(start: str) -> None:
+    text = (ROOT / start).read_text(encoding="utf-8")
+    linked = {(ROOT / start).parent / target for target in re.findall(r"\]\((?!https?://)([^)#\s]+)", text)}
+    assert [
+        page.name for page in (ROOT / "docs").glob("*.md") if page not in linked | {ROOT / "docs" / "index.md"}
+    ] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
