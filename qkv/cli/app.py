@@ -16,9 +16,9 @@ from qkv.cli import (
     config,
     data,
     demo,
-    distill,
     evaluate,
     model,
+    pairs,
     recipe,
     score,
     show,
@@ -85,7 +85,8 @@ app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("average")(model.average)
 app.command("attach")(model.attach)
-app.command("distill")(distill.distill)
+app.command("distill")(pairs.distill)
+app.command("backtranslate")(pairs.backtranslate)
 app.command("export")(model.export)
 app.command("demo")(demo.demo)
 app.add_typer(show.app, name="show")

@@ -54,6 +54,18 @@ NAMES = [
 VERBS = {
     "attach": ["model", "drafter", "--out"],
     "average": ["run", "--out", "--last", "--best"],
+    "backtranslate": [
+        "model",
+        "overrides",
+        "--mono",
+        "--out",
+        "--tag",
+        "--with",
+        "--engine",
+        "--beam",
+        "--workers",
+        "--restart",
+    ],
     "compare": [
         "systems",
         "--data",

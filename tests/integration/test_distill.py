@@ -16,7 +16,7 @@ from qkv.core.progress import SilentReporter
 from qkv.search.beam import BeamConfig
 from qkv.training.recipe import Recipe
 from qkv.translate.closest import sentence_bleu
-from qkv.translate.jobs.distill import at_work_on, distill, prepare_files
+from qkv.translate.jobs.distill import DISTILLED, distill, prepare_files
 from qkv.translate.translator import Translator
 from tests.support.commands import TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks
@@ -170,7 +170,7 @@ def test_nothing_is_left_of_an_attempt_that_was_refused(
 
 def test_two_at_a_time_do_not_disturb_each_other(teacher: Path, lines: Path, scratch: Path, forks: Forks) -> None:
     few, out = written(scratch / "few", lines.read_bytes()[:200].rpartition(b"\n")[0] + b"\n"), scratch / "out"
-    with at_work_on(out):
+    with DISTILLED.at_work_on(out):
         prepare_files(lines, None, out)
         second = forks.qkv("distill", teacher, *SETTINGS, "--src", few, "--out", out)
         assert "another process is at work" in refused(second, 2)

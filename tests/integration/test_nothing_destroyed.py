@@ -137,6 +137,7 @@ def outputs_over_inputs(model: Path, folder: Path) -> list[list[Any]]:
         ["show", "mask", model, "--out", model / "tokenizer" / "text.json"],
         ["export", model, "--to", "ctranslate2", "--out", model / "tokenizer"],
         ["distill", model, "--src", src, "--tgt", ref, "--out", folder],
+        ["backtranslate", model, "--mono", src, "--out", folder],
     ]
 
 

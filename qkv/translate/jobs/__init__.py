@@ -1,1 +1,1 @@
-"""Files of any length: worker processes, resumable jobs, distillation."""
+"""Files of any length: worker processes, resumable jobs, distillation, back-translation."""

@@ -1,9 +1,11 @@
-"""qkv distill"""
+"""qkv distill and qkv backtranslate: pairs of which a model writes one side"""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from qkv.cli.shared.job_options import Beam, Engine, Ensemble, NewFolder, Restart, Workers
 
 
 def distill(
@@ -18,25 +20,16 @@ def distill(
     tgt: Annotated[
         Path | None, typer.Option(help="The targets of --src, one a line; only --closest needs them.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The new folder; the same command again resumes a stopped job.")] = Path(
-        "distilled"
-    ),
+    out: NewFolder = Path("distilled"),
     closest: Annotated[
         int | None,
         typer.Option(min=1, help="Of this many outputs, take the one closest to the target (sentence BLEU)."),
     ] = None,
-    ensemble: Annotated[
-        list[Path] | None, typer.Option("--with", help="Another teacher for an ensemble; repeatable.")
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
-    ] = "auto",
-    beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Start the job of --out again from the first line.")
-    ] = False,
+    ensemble: Ensemble = None,
+    engine: Engine = "auto",
+    beam: Beam = None,
+    workers: Workers = None,
+    restart: Restart = False,
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
     from qkv.core.errors import UsageError
@@ -44,7 +37,7 @@ def distill(
     from qkv.core.progress import default_reporter
     from qkv.kernels.memory import keep_freed_memory
     from qkv.recipes import load_recipe
-    from qkv.translate.jobs.distill import as_recipe, at_work_on, distill, prepare_files, prepare_recipe
+    from qkv.translate.jobs.distill import DISTILLED, as_recipe, distill, prepare_files, prepare_recipe
     from qkv.translate.settings import translation_config, with_beam
 
     if (data is None) == (src is None) or (tgt and not src):
@@ -63,7 +56,7 @@ def distill(
         files = (path for corpus in recipe.data.train for path in corpus.files().values())
         refuse_inside(out, [recipe.data.root / path for path in files])
     try:
-        with at_work_on(out):
+        with DISTILLED.at_work_on(out):
             if recipe is not None:
                 prepare_recipe(recipe.data, translator, out, reporter)
             else:
@@ -73,3 +66,34 @@ def distill(
     finally:
         reporter.close()
     print(as_recipe(out))
+
+
+def backtranslate(
+    model: Annotated[Path, typer.Argument(help="A model of the opposite direction, or the folder of its run.")],
+    mono: Annotated[Path, typer.Option(help="Texts of the target side, one per line.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.kind=sample.")] = None,
+    out: NewFolder = Path("backtranslated"),
+    tag: Annotated[str | None, typer.Option(help="A word to put before every synthetic source, such as ¤.")] = None,
+    ensemble: Ensemble = None,
+    engine: Engine = "auto",
+    beam: Beam = None,
+    workers: Workers = None,
+    restart: Restart = False,
+) -> None:
+    """Turn texts of the target side into training pairs: a model of the opposite direction writes their sources."""
+    from qkv.core.outputs import refuse_inside
+    from qkv.core.progress import default_reporter
+    from qkv.kernels.memory import keep_freed_memory
+    from qkv.translate.jobs.backtranslate import as_corpus, backtranslate
+    from qkv.translate.settings import translation_config, with_beam
+
+    refuse_inside(out, [mono])
+    keep_freed_memory()
+    config = translation_config(with_beam(overrides or [], beam, model), model)
+    translator = config.translator([model, *(ensemble or [])], engine, workers or "auto")
+    reporter = default_reporter(quiet=2.0)
+    try:
+        backtranslate(translator, mono, out, tag, reporter, restart)
+    finally:
+        reporter.close()
+    print(as_corpus(out))
