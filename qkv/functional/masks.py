@@ -47,6 +47,15 @@ def dilated(step: int) -> Predicate:
     return predicate
 
 
+def reading(k: int) -> Predicate:
+    """j < i + k: output i has read k source tokens for the first output and one for each that followed (wait-k)."""
+
+    def predicate(q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        return k_pos < q_pos + k
+
+    return predicate
+
+
 def same_segment(q_segment: Int[Tensor, "B Q"], k_segment: Int[Tensor, "B K"]) -> Predicate:
     """segment(i) = segment(j): sentences packed into one row do not attend to each other."""
 

@@ -9,6 +9,7 @@ from qkv.functional.masks import Predicate, causal
 from qkv.layers.attention import (
     Attention,
     AttentionConfig,
+    CausalConfig,
     FullConfig,
     LongformerAttention,
     LongformerConfig,
@@ -27,6 +28,7 @@ ITSELF, OTHERS, MASKED = "#2166ac", "#4393c3", "#8884"
 EXAMPLES: dict[str, tuple[AttentionConfig, Predicate | None]] = {
     "full": (FullConfig(), None),
     "full, decoder": (FullConfig(), causal),
+    "causal": (CausalConfig(), None),
     "truncated, left 4": (TruncatedConfig(left=4), None),
     "truncated, decoder": (TruncatedConfig(left=4), causal),
     "truncated, dilation 3": (TruncatedConfig(left=3, dilation=3), None),

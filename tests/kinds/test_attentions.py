@@ -18,6 +18,8 @@ from tests.support.attentions import (
     CAUSAL,
     CROSS,
     ENCODER,
+    FOLLOWING,
+    FULL,
     GLOBAL,
     HEADS,
     WIDTH,
@@ -33,7 +35,7 @@ from tests.support.small import VOCAB, batch_of, decode, small_model
 
 
 def test_every_kind_is_swept() -> None:
-    assert {setting["kind"] for setting in ENCODER} == set(attentions.names())
+    assert {setting["kind"] for setting in [*ENCODER, *FOLLOWING]} == set(attentions.names())
 
 
 def same_with_gradients(module: Attention, x: Tensor, context: AttentionContext) -> None:
@@ -124,13 +126,13 @@ def check_cached_equals_full(model: Transformer, steps: int) -> None:
             torch.testing.assert_close(found.states[:, 0], wanted[:, at], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("setting", ENCODER[1:], ids=str)
+@pytest.mark.parametrize("setting", [*ENCODER[1:], *FOLLOWING], ids=str)
 def test_cached_equals_full(setting: Setting) -> None:
     check_cached_equals_full(small_model(**everywhere(setting)).eval(), 20)
 
 
 @pytest.mark.parametrize("scheme", ["alibi", "rope", "shaw", "t5"])
-@pytest.mark.parametrize("setting", [CROSS[-1], *WINDOWS], ids=str)
+@pytest.mark.parametrize("setting", [FULL[-1], *WINDOWS], ids=str)
 def test_cached_equals_full_with_positions_in_attention(setting: Setting, scheme: str) -> None:
     check_cached_equals_full(small_model(**everywhere(setting), positions=scheme).eval(), 12)
 
@@ -149,7 +151,7 @@ def test_beams_attend_to_their_own_source_and_its_weights_are_told(setting: Sett
     assert not output.attention[~keep.repeat_interleave(2, 0)].any()
 
 
-@pytest.mark.parametrize("setting", ENCODER[1:], ids=str)
+@pytest.mark.parametrize("setting", [*ENCODER[1:], *FOLLOWING], ids=str)
 def test_padding_and_neighbours_change_nothing(setting: Setting) -> None:
     model = small_model(**everywhere(setting)).eval()
     batch = batch_of([(9, 8), (2, 3), (5, 12)])
@@ -214,6 +216,11 @@ def test_shared_keys_and_values_are_fewer_also_in_the_cache() -> None:
         ("encoder_attention", {"kind": "longformer", "window": [2, 2, 2]}, "3 numbers for 2 layers of their own"),
         ("encoder_attention", {"kind": "longformer", "window": 2, "global_positions": [-1]}, "count from 0"),
         ("encoder_attention", {"kind": "truncated"}, "left"),
+        *(
+            (f"{side}_attention", setting, f"{side}_attention cannot be .* use it as cross_attention, and full here")
+            for side in ("encoder", "decoder")
+            for setting in FOLLOWING
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_read(place: str, setting: Setting, words: str) -> None:

@@ -19,7 +19,7 @@ from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.search.models import ModelSteps
-from tests.support.attentions import CAUSAL, ENCODER, Setting, build, everywhere, ragged
+from tests.support.attentions import CAUSAL, ENCODER, FOLLOWING, Setting, build, everywhere, ragged
 from tests.support.parts import random_tokens, sources
 from tests.support.small import batch_of, decode, small_model
 
@@ -74,7 +74,7 @@ PARTS: list[dict[str, Any]] = [
     *({"positions": kind} for kind in positions.names()),
     *({"wiring": kind} for kind in wirings.names()),
     *({"stack": kind, "residual": "pre"} for kind in stacks.names()),
-    *(everywhere(setting) for setting in ENCODER[1:]),
+    *(everywhere(setting) for setting in [*ENCODER[1:], *FOLLOWING]),
 ]
 
 

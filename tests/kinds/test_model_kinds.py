@@ -86,6 +86,9 @@ def setting(key: str, kind: str) -> Setting:
     if key in ("stack", "wiring"):
         # With one layer, the first one is the last one; reversible layers need a residual form that only adds.
         return replace(PLAIN, model=small_config(num_heads=4, residual="pre", **{key: kind}))
+    if key == "encoder_attention" and attentions.example(kind).follows_output:
+        own = {"encoder_attention": "causal", "cross_attention": attentions.example(kind)}
+        return replace(PLAIN, model=small_config(**SIZES, **own))
     if key == "encoder_attention":
         return replace(PLAIN, model=small_config(**SIZES, **{key: attentions.example(kind)}))
     if key in ("score", "normalizer"):

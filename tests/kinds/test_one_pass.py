@@ -13,7 +13,7 @@ from qkv.models.parallel.base import open_canvas
 from qkv.search.base import Constraints
 from qkv.search.refinement.search import RefineConfig, RefineSearch
 from qkv.text import SPECIAL
-from tests.support.attentions import CAUSAL, CROSS, ENCODER
+from tests.support.attentions import CAUSAL, ENCODER, FULL
 from tests.support.parallel import PARALLEL, parallel_model
 from tests.support.parts import PARTS as EACH_PART
 from tests.support.parts import sources
@@ -25,7 +25,7 @@ LENGTHS = [7, 3, 0]
 CANVASES = torch.tensor([9, 4, 1])
 EVERYWHERE = [
     {f"{place}_attention": setting, "num_heads": 4}
-    for place, settings in (("encoder", ENCODER), ("decoder", CAUSAL), ("cross", CROSS))
+    for place, settings in (("encoder", ENCODER), ("decoder", CAUSAL), ("cross", FULL))
     for setting in settings
 ]
 PARTS: list[dict[str, Any]] = [*EACH_PART, *EVERYWHERE, {"share_layers": True}, {"feed_forward_chunk": 2}]

@@ -1,13 +1,21 @@
 """One setting for every form of attention, and the dense definition of each."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from qkv.functional.attention import attention_weights, merge_heads, split_heads
-from qkv.functional.masks import Projected, both, build_mask, longformer
-from qkv.layers.attention import Attention, LongformerAttention, MultiHeadAttention, TruncatedAttention, attentions
+from qkv.functional.masks import Projected, both, build_mask, causal, longformer
+from qkv.layers.attention import (
+    Attention,
+    CausalAttention,
+    LongformerAttention,
+    MultiHeadAttention,
+    TruncatedAttention,
+    attentions,
+)
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.normalizers import normalizers
 from qkv.layers.attention.scores import scores
@@ -36,12 +44,16 @@ GLOBAL: list[Setting] = [
     {"kind": "longformer", "window": 4, "dilation": 2, "global_positions": [1, 6]},
 ]
 LSH: Setting = {"kind": "lsh", "chunk": 2}
-CROSS, CAUSAL = FULL, [*FULL, *WINDOWS]
+FOLLOWING: list[Setting] = [
+    {"kind": kind, **attentions[kind].EXAMPLE} for kind in attentions.names() if attentions.example(kind).follows_output
+]
+"""Those that are for cross-attention alone."""
+CROSS, CAUSAL = [*FULL, *FOLLOWING], [*FULL, *WINDOWS, {"kind": "causal"}]
 LISTED = [*CAUSAL, *GLOBAL, LSH]
 OTHERS: list[Setting] = [
     {"kind": kind, **attentions[kind].EXAMPLE}
     for kind in attentions.names()
-    if kind not in {setting["kind"] for setting in LISTED}
+    if kind not in {setting["kind"] for setting in [*LISTED, *FOLLOWING]}
 ]
 """Those that nobody has listed above."""
 ENCODER = [*LISTED, *OTHERS]
@@ -50,6 +62,7 @@ UNLIKE_THE_PAPER: list[tuple[Setting, str]] = [
     ({"kind": "truncated", "left": 4}, "kind truncated"),
     ({"kind": "longformer", "window": 4}, "kind longformer"),
     ({"kind": "lsh"}, "kind lsh"),
+    ({"kind": "causal"}, "kind causal"),
     ({"kind": "full", "score": "additive"}, "score additive"),
     ({"kind": "full", "normalizer": "entmax"}, "normalizer entmax"),
     ({"kind": "full", "kv_heads": 1}, "kv_heads 1"),
@@ -71,6 +84,8 @@ def definition(module: Attention, x: Tensor, context: AttentionContext) -> Tenso
         )
     else:
         assert isinstance(module, MultiHeadAttention)
+        if isinstance(module, CausalAttention):
+            context = replace(context, predicate=causal)
         q, k = module.score.queries(q), module.score.keys(k)
         logits, bias = module.score(q, k), module.positions.bias(q, context.q_position_ids, context.k_position_ids)
         weights = module.normalize(logits if bias is None else logits + bias, context.mask)
@@ -128,4 +143,7 @@ def ragged(lengths: list[int]) -> Tensor:
 def everywhere(setting: Setting) -> dict[str, Any]:
     """The kind at all places of a model where it may stand."""
     places = {"encoder_attention": ENCODER, "decoder_attention": CAUSAL, "cross_attention": CROSS}
+    if setting in FOLLOWING:
+        # Some of them need an encoder that does not look ahead.
+        return {"num_heads": HEADS, "encoder_attention": "causal", "cross_attention": setting}
     return {"num_heads": HEADS, **{place: setting for place, settings in places.items() if setting in settings}}

@@ -15,7 +15,7 @@ from qkv.layers.residual import residuals
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.text import SPECIAL
-from tests.support.attentions import CAUSAL
+from tests.support.attentions import CAUSAL, FOLLOWING, everywhere
 from tests.support.small import VOCAB, random_ids
 
 REGISTRIES: dict[str, Kinds[Any]] = {
@@ -42,6 +42,7 @@ CAUSAL_PARTS: list[dict[str, Any]] = [
     *({"decoder_attention": setting, "num_heads": 4} for setting in CAUSAL),
     {"decoder_attention": CAUSAL[-1], "num_heads": 4, "positions": "t5"},
     {"share_layers": True},
+    *(everywhere(setting) for setting in FOLLOWING),
 ]
 """The same for what a decoder makes of a prefix, with its kinds of attention."""
 

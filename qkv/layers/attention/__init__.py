@@ -3,6 +3,15 @@
 from typing import Annotated
 
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, KeyValue, attentions
+from qkv.layers.attention.causal import CausalAttention, CausalConfig
+from qkv.layers.attention.cross import (
+    MochaAttention,
+    MochaConfig,
+    MonotonicAttention,
+    MonotonicConfig,
+    WaitKAttention,
+    WaitKConfig,
+)
 from qkv.layers.attention.longformer import LongformerAttention, LongformerConfig
 from qkv.layers.attention.lsh import LshAttention, LshConfig
 from qkv.layers.attention.multi_head import FullConfig, MultiHeadAttention
@@ -14,6 +23,8 @@ __all__ = [
     "AnyAttention",
     "Attention",
     "AttentionConfig",
+    "CausalAttention",
+    "CausalConfig",
     "ForInference",
     "FullConfig",
     "KeyValue",
@@ -21,8 +32,14 @@ __all__ = [
     "LongformerConfig",
     "LshAttention",
     "LshConfig",
+    "MochaAttention",
+    "MochaConfig",
+    "MonotonicAttention",
+    "MonotonicConfig",
     "MultiHeadAttention",
     "TruncatedAttention",
     "TruncatedConfig",
+    "WaitKAttention",
+    "WaitKConfig",
     "attentions",
 ]

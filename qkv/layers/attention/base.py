@@ -62,7 +62,8 @@ class Crossing:
         keys, q_pos = self.source.keys, self.block.context.q_pos
         k_pos = torch.arange(keys.shape[2], device=keys.device)
         q_pos = q_pos.repeat(queries // len(q_pos)) if q_pos.dim() == 1 else q_pos.view(len(keys), queries)
-        return AttentionContext(q_pos, k_pos, keep=None if self.padding is None else self.padding[:, 0, 0] == 0)
+        keep = None if self.padding is None else self.padding[:, 0, 0] == 0
+        return AttentionContext(q_pos, k_pos, keep=keep, complete=self.complete)
 
 
 @runtime_checkable
@@ -106,6 +107,31 @@ class AttentionConfig(Config):
     """Whether a position scheme may add to its logits."""
 
     kind: str
+
+    @property
+    def self_attention(self) -> bool:
+        """Whether it may be a self-attention at all."""
+        return True
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a position of the encoder depends on those after it, with this self-attention."""
+        return True
+
+    @property
+    def follows_output(self) -> bool:
+        """Whether the weights of cross-attention depend on the place of the output, or on where it attended before."""
+        return False
+
+    @property
+    def hides_source(self) -> bool:
+        """Whether cross-attention hides tokens of the source, which the encoder must not give away."""
+        return False
+
+    @property
+    def streams(self) -> bool:
+        """Whether cross-attention can write before the source has ended."""
+        return False
 
     @property
     def causal(self) -> bool:

@@ -34,6 +34,8 @@ class AttentionContext:
     """[B, Q], True = a real query; None: the same as `keep`. Only the adaptive stack reads it."""
     tokens: Tensor | None = None
     """[B, K] token ids of the keys. Only attention with global tokens reads them."""
+    complete: bool = True
+    """Whether these are all keys; False: a source that is still being read. Only cross-attention asks."""
     drawn: Tensor | None = None
     """[B, T] random positions of training (self-attention). Masks do not use them."""
 

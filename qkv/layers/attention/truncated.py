@@ -41,6 +41,10 @@ class TruncatedConfig(WindowConfig):
     dilation: int = Field(default=1, ge=1)
     """Only every n-th key of a window n times as wide."""
 
+    @property
+    def looks_ahead(self) -> bool:
+        return (self.left if self.right is None else self.right) > 0
+
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "TruncatedAttention":

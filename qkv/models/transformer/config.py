@@ -228,7 +228,35 @@ class TransformerConfig(ModelConfig):
         return self
 
     @model_validator(mode="after")
+    def _cross_attention_fits(self) -> "TransformerConfig":
+        kind, cross = self.cross_attention.kind, self.cross_attention
+        if not cross.follows_output:
+            return self
+        if not self.decoder.autoregressive:
+            raise ValueError(
+                f"cross_attention {kind} follows an output that is written left to right, and decoder "
+                f"{self.decoder.kind} writes it at once; use cross_attention full, or leave out decoder"
+            )
+        if not self.wiring.in_order:
+            raise ValueError(
+                f"cross_attention {kind} moves along the source, and wiring {self.wiring.kind} gives it several "
+                "keys a token; use wiring last"
+            )
+        if not self.stack.exposes:
+            raise ValueError(f"cross_attention {kind} does not go with stack {self.stack.kind}; use layers")
+        if cross.hides_source and self.encoder_attention.looks_ahead:
+            raise ValueError(
+                f"cross_attention {kind} hides what has not been read yet, and encoder_attention "
+                f"{self.encoder_attention.kind} has looked ahead already; use encoder_attention causal, or truncated "
+                "with right: 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _attentions_fit(self) -> "TransformerConfig":
+        for name, inner in (("encoder", self.encoder_attention), ("decoder", self.decoder_attention)):
+            if not inner.self_attention:
+                raise ValueError(f"{name}_attention cannot be {inner.kind}: {inner.hint}")
         if not self.decoder_attention.causal:
             kind, hint = self.decoder_attention.kind, self.decoder_attention.causal_hint or self.decoder_attention.hint
             raise ValueError(f"decoder_attention cannot be {kind}: {hint}")

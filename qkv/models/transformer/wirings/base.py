@@ -59,6 +59,11 @@ class WiringConfig(Config):
         """Whether the encoder's result is all that it needs."""
         return False
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the decoder attends to one key for each source token, in their order."""
+        return True
+
     def build(
         self, encoder_layers: int, decoder_layers: int, d_model: int, build_norm: Callable[[], nn.Module]
     ) -> Wiring:

@@ -18,6 +18,10 @@ class ConcatenatedConfig(WiringConfig):
 
     kind: Literal["concatenated"] = "concatenated"
 
+    @property
+    def in_order(self) -> bool:
+        return False
+
     def build(
         self, encoder_layers: int, decoder_layers: int, d_model: int, build_norm: Callable[[], nn.Module]
     ) -> "Concatenated":

@@ -1,0 +1,1 @@
+"""Monotonic attention, and how far behind its source it writes."""
