@@ -51,14 +51,14 @@ def with_overrides(
     return _whole(cls, blame.changed, lambda problem: blame.override(problem) or place(problem.loc), context)
 
 
-def validate(cls: type[C], data: Any, where: str | Where) -> C:
-    """`data` as a `cls`, or a ConfigError with a line for each problem.
+def validate(cls: type[C], data: Any, where: str | Where, context: str | None = None) -> C:
+    """`data` as a `cls`, or a ConfigError with a line for each problem; `context` as in `WRITTEN_BY_QKV`.
 
     Each line begins with `where`: a name such as "config.yaml", to which the key is added, or a function that describes
     the place in the data.
     """
     place = _place(where)
-    return _whole(cls, data, lambda problem: place(problem.loc))
+    return _whole(cls, data, lambda problem: place(problem.loc), context)
 
 
 def _whole(cls: type[C], data: Any, place: Callable[[Problem], str], context: str | None = None) -> C:

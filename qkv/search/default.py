@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.config import Config, load_config, validate
+from qkv.config.base import WRITTEN_BY_QKV
 from qkv.core.errors import UsageError
 from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig
@@ -11,6 +12,7 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import SearchConfig
+from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.kinds import AnySearch
 from qkv.search.refinement.search import RefineConfig
@@ -27,20 +29,24 @@ def default_search(model: Path | str | SavedConfig) -> SearchConfig:
     """The one that was chosen for the model by `qkv tune`, else beam search, or refinement for a model that is not
     autoregressive; of a folder only the config is read.
     """
-    return Recommended.model_validate({"search": default_settings(model)}).search
+    config = _config_of(model)
+    if config.search is None:
+        return BeamConfig() if config.model.decoder.autoregressive else RefineConfig()
+    where = CONFIG if isinstance(model, SavedConfig) else str(locate_model(model) / CONFIG)
+    search = validate(Recommended, {"search": config.search}, where, WRITTEN_BY_QKV).search
+    if problem := search_problem(search, config.model.decoder):
+        raise UsageError(f"{where}: search: {problem}")
+    return search
 
 
 def default_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
     """The same as keys and values; the others have their defaults."""
-    config = model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
-    decoder = config.model.decoder
-    if config.search is None:
-        return {"kind": "beam" if decoder.autoregressive else "refine"}
-    where = CONFIG if isinstance(model, SavedConfig) else str(locate_model(model) / CONFIG)
-    search = validate(Recommended, {"search": config.search}, where).search
-    if problem := search_problem(search, decoder):
-        raise UsageError(f"{where}: search: {problem}")
-    return config.search
+    config, search = _config_of(model), default_search(model)
+    return config.search or {"kind": type(search).model_fields["kind"].default}
+
+
+def _config_of(model: Path | str | SavedConfig) -> SavedConfig:
+    return model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
 
 
 def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from qkv.config import Config, with_overrides
+from qkv.config.base import WRITTEN_BY_QKV
 from qkv.config.overrides import apply_overrides
 from qkv.core.errors import UsageError
 from qkv.engines.fast_engines import EngineName
@@ -58,30 +59,31 @@ class TranslationConfig(Config):
 
 def translation_config(overrides: Sequence[str], model: Path | None = None) -> TranslationConfig:
     """The defaults, or the model's own if one is given, with the overrides applied; raises UsageError."""
-    base = {"search": _search_before(overrides, model)}
-    return with_overrides(TranslationConfig, base, overrides, "command line")
+    search, context = _search_before(overrides, model)
+    return with_overrides(TranslationConfig, {"search": search}, overrides, "command line", context)
 
 
-def _search_before(overrides: Sequence[str], model: Path | None) -> dict[str, Any]:
-    """The settings that the overrides change: those of the model, or the defaults if they name a kind of search.
+def _search_before(overrides: Sequence[str], model: Path | None) -> tuple[dict[str, Any], str | None]:
+    """The settings that the overrides change: those of the model, or the defaults if they name a kind of search; and
+    the context in which they are validated.
 
     If a kind is named, the model is not read, so that errors in the overrides are reported first.
     """
     search = apply_overrides({}, overrides).get("search")
     kind = search.get("kind") if isinstance(search, dict) else search
     if kind is not None or model is None:
-        return {"kind": kind or "beam"}
+        return {"kind": kind or "beam"}, None
     given = search if isinstance(search, dict) else {}
     # The same for nested kinds: a length penalty whose kind is named keeps no keys of another kind.
     named = {key for key, value in given.items() if isinstance(value, dict) and "kind" in value}
-    return {key: value for key, value in default_settings(model).items() if key not in named}
+    return {key: value for key, value in default_settings(model).items() if key not in named}, WRITTEN_BY_QKV
 
 
 def with_beam(overrides: Sequence[str], size: int | None, model: Path | None = None) -> list[str]:
     """The overrides followed by that of --beam; raises UsageError if they choose a search without a beam."""
     if size is None:
         return [*overrides]
-    kind = _search_before(overrides, model)["kind"]
+    kind = _search_before(overrides, model)[0]["kind"]
     if kind == "refine":
         raise UsageError(
             f"--beam {size}: a model that writes all at once has no such beam; use search.beam={size} for ctc, "
