@@ -6,6 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from qkv.config import Config, ExtensibleConfig, Period
+from qkv.config.base import WRITTEN_BY_QKV
+from qkv.core.errors import ConfigError
 from qkv.data.config import BatchConfig, DataConfig
 from qkv.evaluation.metrics.registry import METRICS, MetricName
 from qkv.models.kinds import AnyModel
@@ -92,7 +94,18 @@ class ValidationConfig(Config):
 
     def can_compare(self, scored_by: dict[str, Any] | None) -> bool:
         """Whether a score that was `scored_by` these settings is of the same kind; the loss does not depend on them."""
-        return scored_by == self.scored_by() or (scored_by is not None and scored_by.get("best") == self.best == "loss")
+        if scored_by is None:
+            return False
+        return scored_by.get("best") == self.best == "loss" or _as_written_now(scored_by) == self.scored_by()
+
+
+def _as_written_now(scored_by: dict[str, Any]) -> dict[str, Any]:
+    """The same settings if an earlier version wrote them, with the keys that a search has now."""
+    try:
+        parsed = ValidationConfig.model_validate({"search": scored_by.get("search")}, context=WRITTEN_BY_QKV)
+    except ConfigError:  # it is no longer known, so it is another one
+        return scored_by
+    return {**scored_by, "search": parsed.scored_by()["search"]}
 
 
 class Recipe(ExtensibleConfig):

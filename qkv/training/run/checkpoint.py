@@ -157,7 +157,7 @@ def _score(state: TrainState, validation: ValidationConfig) -> float | None:
         # An earlier version: how it decoded is not known, but what its scores mean is.
         comparable = validation.best not in REDEFINED
     else:
-        comparable = {**state.scored_by, "best": validation.best} == validation.scored_by()
+        comparable = validation.can_compare({**state.scored_by, "best": validation.best})
     if validation.best != "loss" and not comparable:
         return None
     return {METRICS.current(name): score for name, score in state.last_scores.items()}.get(validation.best)

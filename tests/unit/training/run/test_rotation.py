@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,22 @@ def test_scores_of_an_earlier_version_go_by_what_they_meant(tmp_path: Path, recw
         write(tmp_path, 3, validation, loss=3.0, wer=40.0, exact=50.0)
         assert numbers(best_checkpoints(list_checkpoints(tmp_path), validation)) == order
     assert not recwarn.list
+
+
+def test_a_search_that_an_earlier_version_wrote_is_the_same_search(tmp_path: Path) -> None:
+    """It wrote the keys of all readers beside those of the search."""
+    now = ValidationConfig.model_validate(
+        {"metrics": ["bleu"], "best": "bleu", "search": {"kind": "refine", "beam": 4}}
+    )
+    written = {key: value for key, value in now.scored_by()["search"].items() if key != "reader"}
+    before = {**now.scored_by(), "search": {**written, "beam": 4, "way": None, "blank_penalty": 0.0}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert now.can_compare(before)
+        assert not now.can_compare({**before, "search": {**before["search"], "beam": 3}})
+        assert not now.can_compare({**before, "search": {"kind": "of another version"}})
+        assert not now.can_compare({**before, "max_sources": 7})
+    write(tmp_path, 1, now, bleu=1.0)
+    state = json.loads((tmp_path / checkpoint_name(1) / STATE).read_text())
+    (tmp_path / checkpoint_name(1) / STATE).write_text(json.dumps({**state, "scored_by": before}))
+    assert numbers(best_checkpoints(list_checkpoints(tmp_path), now)) == [1]
