@@ -16,7 +16,7 @@ one registration:
 import types
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -48,6 +48,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema, from_json
 
 from qkv.core.errors import ArgumentError, ConfigError
+from qkv.core.plugins import load_installed
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -76,11 +77,22 @@ class _Explained(ModelMetaclass):
         def __call__(cls, *values: Any, **keys: Any) -> Any:
             if values:
                 raise ArgumentError(f"{cls.__name__} takes its keys by name: {cls.__name__}(key=value, ...)")
-            try:
-                return super().__call__(**keys)
-            except ValidationError as error:
-                problem = _refusal(cls, keys, error)
-            raise problem
+            return _checked(cls, keys, lambda: super(_Explained, cls).__call__(**keys))
+
+
+def _checked(cls: Any, data: Any, build: Callable[[], Any]) -> Any:
+    """What `build` makes of `data`. A kind that is unknown may be that of an installed package."""
+    try:
+        return build()
+    except ValidationError as error:
+        problem = error
+    if any(item["type"] == "union_tag_invalid" for item in problem.errors(include_url=False)):
+        load_installed()
+        try:
+            return build()
+        except ValidationError as error:
+            problem = error
+    raise _refusal(cls, data, problem)
 
 
 def _refusal(cls: Any, data: Any, error: ValidationError) -> ConfigError:
@@ -133,20 +145,14 @@ class Config(BaseModel, metaclass=_Explained):
         @classmethod
         def model_validate(cls, obj: Any, **options: Any) -> Self:
             """`obj`, a dict for example, as a config."""
-            try:
-                return super().model_validate(obj, **options)
-            except ValidationError as error:
-                problem = _refusal(cls, obj, error)
-            raise problem
+            return _checked(cls, obj, lambda: super(Config, cls).model_validate(obj, **options))
 
         @classmethod
         def model_validate_json(cls, json_data: Any, **options: Any) -> Self:
             """JSON text as a config."""
-            try:
-                return super().model_validate_json(json_data, **options)
-            except ValidationError as error:
-                problem = _refusal(cls, _from_json(json_data), error)
-            raise problem
+            return _checked(
+                cls, _from_json(json_data), lambda: super(Config, cls).model_validate_json(json_data, **options)
+            )
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:
             raise ConfigError(f"{type(self).__name__}.{name}: a config does not change; {_COPY.format(name)}")
@@ -277,6 +283,8 @@ class Kinds(Generic[C]):
         return iter(self._configs.values())
 
     def __getitem__(self, kind: str) -> type[C]:
+        if kind not in self._configs:
+            load_installed()
         return self._configs[kind]
 
     def names(self) -> list[str]:

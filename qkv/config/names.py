@@ -14,6 +14,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from qkv.core.plugins import load_installed
+
 T = TypeVar("T")
 
 
@@ -54,9 +56,13 @@ class Names(Generic[T]):
         return iter(self._things)
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._things and name not in self._aliases:
+            load_installed()
         return name in self._things or name in self._aliases
 
     def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise KeyError(name)
         return self._things[self.canonical(name)]
 
     def _check(self, value: Any) -> str:

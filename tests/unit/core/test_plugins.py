@@ -122,6 +122,34 @@ def test_an_installed_package_announces_its_kinds(tmp_path: Path) -> None:
     assert "installed" in found.stdout, found.stderr
 
 
+IN_PYTHON = """
+from qkv.evaluation.metrics.registry import METRICS
+from qkv.layers.residual import residuals
+from qkv.models.transformer.config import TransformerConfig
+for build in (TransformerConfig, lambda residual: TransformerConfig.model_validate({"residual": residual})):
+    print(build(residual="installed").residual)
+print(residuals["installed"].__name__, "of_a_package" in METRICS, "of_no_package" in METRICS)
+TransformerConfig(residual="nowhere")
+"""
+
+METRIC = """
+from qkv.evaluation.metrics.registry import METRICS
+METRICS.register("of_a_package", object())
+"""
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_config_built_in_python_finds_them_too(tmp_path: Path, first: int) -> None:
+    """Whatever asks for a kind first: a config, a registry of configs, or one of names."""
+    install(tmp_path, "kinds_of_a_package", KINDS.format(name="Installed", kind="installed") + METRIC)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    head, lines = IN_PYTHON.split("\n")[1:4], IN_PYTHON.split("\n")[4:]
+    begin = ["", 'residuals["installed"]', 'assert "of_a_package" in METRICS'][first]
+    found = python("\n".join([*head, begin, *lines]), tmp_path, PYTHONPATH=path)
+    assert found.stdout == "kind='installed'\nkind='installed'\nInstalledConfig True False\n", found.stderr
+    assert 'residual: unknown kind "nowhere"' in found.stderr.splitlines()[-1]
+
+
 def test_a_broken_package_is_a_warning(tmp_path: Path) -> None:
     install(tmp_path, "broken_package", "import no_such_module_anywhere\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
