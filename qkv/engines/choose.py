@@ -10,7 +10,6 @@ from qkv.engines.base import DecodeRequest, Engine
 from qkv.engines.fast_engines import EngineName, FastEngine, default_engine, engines, make_engine, missing_packages
 from qkv.engines.model_set import ModelSet
 from qkv.engines.torch_engine import TorchEngine
-from qkv.search.speculative.drafters import DrafterConfig
 
 
 class Engines:
@@ -25,13 +24,11 @@ class Engines:
         wanted: EngineName,
         threads: int,
         max_src_tokens: int | None,
-        draft: Callable[[], DrafterConfig | None] = lambda: None,
     ) -> None:
         self.models = models
         self.wanted = wanted
         self.threads = threads
         self.max_src_tokens = max_src_tokens
-        self._draft = draft
         self._fast: Engine | None = None
         if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
@@ -41,7 +38,7 @@ class Engines:
 
     def choose(self, request: DecodeRequest) -> Engine:
         """The engine for requests like this one."""
-        if self.wanted == "torch" or self.draft is not None or self.kind is None:
+        if self.wanted == "torch" or self.kind is None:
             return self.torch
         reason = self._obstacle(self.kind, request)
         replaceable = self.wanted == "auto" and not self.models.exported
@@ -99,11 +96,6 @@ class Engines:
     @cached_property
     def torch(self) -> Engine:
         return TorchEngine([saved.model for saved in self.models.loaded], self.models.loaded[0])
-
-    @cached_property
-    def draft(self) -> DrafterConfig | None:
-        """What drafts for the engine torch; the other one has no drafts, so it is not chosen then."""
-        return self._draft()
 
     def fast(self, kind: FastEngine) -> Engine:
         """The engine of this kind, created on first use."""

@@ -102,7 +102,7 @@ class Translator:
         require_draft(draft)
         self.models = ModelSet(model)
         self.workers = bounded_workers(given.workers, "workers")
-        self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens, self._drafter)
+        self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens)
         self._draft = draft
         if engines[given.engine] is not None:
             if draft not in ("auto", "none", None):
@@ -126,9 +126,14 @@ class Translator:
         other = copy.copy(self)
         # An engine that was compared for one search may be worse at another.
         other._search, other._decoders, other._compared = search, {}, set()
-        for known in ("search", "reading", "_drafted"):
+        for known in ("search", "reading", "draft", "_drafted"):
             other.__dict__.pop(known, None)
         return other
+
+    @cached_property
+    def draft(self) -> DrafterConfig | None:
+        """What drafts for the search; None: nothing."""
+        return choose_draft(self._draft, self.models, self.search)
 
     @property
     def checksums(self) -> list[str]:
@@ -285,12 +290,9 @@ class Translator:
     @cached_property
     def _drafted(self) -> SearchConfig:
         """`search`, with the drafter that there is for it."""
-        if isinstance(self.search, GreedyConfig) and self.engines.draft is not None:
-            return speculative(self.search, self.engines.draft)
+        if self.draft is not None and isinstance(self.search, GreedyConfig):
+            return speculative(self.search, self.draft)
         return self.search
-
-    def _drafter(self) -> DrafterConfig | None:
-        return choose_draft(self._draft, self.models, self.search)
 
     @overload
     def score(self, pairs: TextPair, first: int = 1, progress: ReportProgress = ...) -> PairScore: ...

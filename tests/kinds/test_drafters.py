@@ -14,6 +14,7 @@ from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.models.draft_heads import draft_heads
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
+from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.speculative.attach import attach_drafter
 from qkv.search.speculative.drafters import AnyDrafter, DrafterConfig, drafters
@@ -90,6 +91,20 @@ def test_it_is_written_and_read(kind: str, tmp_path: Path) -> None:
 @every_kind
 def test_it_is_documented(kind: str) -> None:
     assert f"`{kind}`" in DOCS.read_text(encoding="utf-8")
+
+
+def test_another_search_has_the_drafter_that_is_for_it() -> None:
+    """Whatever the first translator has decoded before."""
+    saved, given = speaker(3, SHARP, draft={"kind": "source", "upsample": 1}), sentences(4)
+    beam = torch_translator(saved, search=BeamConfig(size=2, **SHORT))
+    assert not any(one.passes for one in beam.translate(given))
+    greedy = beam.with_search(GreedyConfig(**SHORT))
+    assert all(one.passes for one in greedy.translate(given))
+    assert not any(one.passes for one in greedy.with_search(BeamConfig(size=2, **SHORT)).translate(given))
+    told = torch_translator(saved, draft="jacobi")
+    assert all(one.passes for one in told.translate(given))
+    with pytest.raises(UsageError, match="drafts speed up the search greedy, not beam"):
+        told.with_search(BeamConfig(size=2, **SHORT)).translate(given)
 
 
 def test_a_model_s_own_head_is_chosen_by_itself(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class LineWork:
         long.close()
         if unknown.texts:
             self.reporter.say(f"{self.name}: {unknown.texts:,} of {done - start:,} lines {unknown.remark}")
-        if self.translator.engines.draft is not None and passes.lines:
+        if self.translator.draft is not None and passes.lines:
             self.reporter.say(passes.told())
 
     def identity(self, read: dict[str, Survey]) -> dict[str, Any]:
