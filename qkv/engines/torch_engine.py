@@ -8,9 +8,9 @@ from qkv.data.batch import padded
 from qkv.engines.base import DecodeRequest
 from qkv.models.base import Model
 from qkv.models.saved.folder import SavedModel
-from qkv.search.base import Search, SearchConfig, SearchTask
+from qkv.search.base import Search, SearchConfig, SearchTask, smallest
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.models import SearchedModels, smallest
+from qkv.search.models import SearchedModels
 from qkv.search.walk import grouped
 from qkv.text.special import SPECIAL
 

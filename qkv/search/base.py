@@ -89,6 +89,11 @@ class SearchTask:
         return lengths
 
 
+def smallest(limits: Sequence[int | None]) -> int | None:
+    """The strictest of some limits; None: there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 class SearchModel(Protocol):
     """What a search may ask of a model or an ensemble. What it cannot do raises UsageError."""
 
@@ -290,7 +295,8 @@ class LengthWindow:
         windows = [_widened(self.window(length), own) for length, own in zip(natural, rules, strict=True)]
         wanted = [replace(own, length=window) for own, window in zip(rules, windows, strict=True)]
         lengths = zip(task.src_lengths(), wanted, strict=True)
-        limits = [self.limits(length, model.tgt_limit, own.needed) for length, own in lengths]
+        tgt_limit = smallest([model.tgt_limit, self.tgt_limit])
+        limits = [self.limits(length, tgt_limit, own.needed) for length, own in lengths]
         return self.inner.search(replace(task, constraints=wanted, limits=limits), model)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from qkv.core.errors import UsageError
 from qkv.data.batch import Batch
 from qkv.models.base import MaxLengths, Model
+from qkv.search.base import smallest
 from qkv.search.protocol import BlockFunction, ForcedOutput, StepFunction, StepOutput, StepState
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.text.special import NEVER_OUTPUT
@@ -179,7 +180,3 @@ class SearchedModels:
                 raise UsageError(f"models of the kind {model.kind} cannot form an ensemble; give one of them")
             self._parallel = parallel()
         return self._parallel
-
-
-def smallest(limits: Sequence[int | None]) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)

@@ -3,15 +3,15 @@
 import pytest
 
 from qkv.core.errors import ConfigError, UsageError
-from qkv.search.base import Constraints, LengthLimits, SteppedSearch
+from qkv.search.base import Constraints, LengthLimits, LengthWindow, SteppedSearch
 from qkv.search.beam import BeamConfig
-from qkv.search.greedy import GreedyConfig
+from qkv.search.greedy import GreedyConfig, GreedySearch
 from qkv.search.mbr import MbrConfig
 from qkv.search.sampling import SampleConfig
 from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.speaker import sentences, speaker
-from tests.support.tables import TableSteps, every_output, random_sources, random_table, run_search, task_of
+from tests.support.tables import OnlySteps, TableSteps, every_output, random_sources, random_table, run_search, task_of
 
 EVERY = [GreedyConfig(), BeamConfig(), BeamConfig(size=4, groups=2), BeamConfig(stop="exact")]
 EVERY += [SampleConfig(samples=3), MbrConfig(samples=4)]
@@ -82,6 +82,19 @@ def test_a_prefix_and_required_words_find_room() -> None:
         assert "bb ba" in one.text
         assert len(one.tokens) <= 4
         assert not one.truncated
+
+
+class Short(GreedySearch):
+    """A search that handles fewer tokens than the model, as one does whose outputs another model rescores."""
+
+    tgt_limit: int | None = 4
+
+
+def test_a_window_keeps_to_the_limit_of_its_search() -> None:
+    config = GreedyConfig(length=9)
+    model, task = OnlySteps(TableSteps(random_table(2, 12, end=1.0))), task_of(SOURCES, LengthLimits(4))
+    found = LengthWindow(Short(), config.window, config.limits, measure_first=False).search(task, model)
+    assert {len(one.tokens) for own in found for one in own} == {3}  # and END
 
 
 def test_what_is_refused() -> None:
