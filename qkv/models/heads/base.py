@@ -39,7 +39,10 @@ class Head(nn.Module):
     """Whether the context must hold cross-attention weights."""
 
     def scores(self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT) -> Float[Tensor, "*batch V"]:
-        """Unnormalised log-probabilities; those of a mixture are the logarithm of its probabilities."""
+        """Unnormalised log-probabilities; those of a mixture are the logarithm of its probabilities.
+
+        A new tensor at each call: `logits` overwrites the scores of some tokens.
+        """
         raise NotImplementedError
 
     def logits(
