@@ -23,8 +23,6 @@ def choose_draft(draft: DraftLike, models: ModelSet, search: SearchConfig) -> Dr
     if not isinstance(search, GreedyConfig):
         kind = type(search).model_fields["kind"].default
         raise UsageError(f"drafts speed up the search greedy, not {kind}; add search.kind=greedy or leave it out")
-    if len(models) > 1:
-        raise UsageError("drafts are verified by one model, not by an ensemble; drop one of the two")
     if models.exported:
         raise UsageError(f"{models.folders[0]}: was exported, and drafts need the model that it was made from")
     require_autoregressive(models.config)

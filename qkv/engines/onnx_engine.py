@@ -19,7 +19,7 @@ from qkv.export.onnx_canvas import onnx_canvases
 from qkv.kernels.threads import cores
 from qkv.search.base import LengthLimits, SearchConfig
 from qkv.search.hypothesis import Hypothesis, not_a_number
-from qkv.search.refinement.base import ReaderConfig, reader_of
+from qkv.search.refinement.base import ReaderConfig, reader_for, reader_of, reader_problem
 from qkv.search.refinement.search import RefineConfig
 from qkv.text.special import SPECIAL
 
@@ -31,9 +31,9 @@ def onnx_search_obstacles(search: SearchConfig, kind: str) -> list[str]:
     """Reasons why one pass over one canvas cannot run a search."""
     if not isinstance(search, RefineConfig):
         return [f"it has no search kind {getattr(search, 'kind', type(search).__name__)}"]
-    if problem := search.reader_problem(kind):
+    if problem := reader_problem(search.reader, kind):
         return [problem]
-    reader = search.reader_for(kind)
+    reader = reader_for(search.reader, kind)
     reasons = {
         "it takes one pass: search.passes=1": (search.passes or reader.passes) > 1,
         "it takes no length or length_factor": search.length is not None or search.length_factor != 1.0,
@@ -91,7 +91,7 @@ class OnnxEngine:
             return []
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
         assert isinstance(request.search, RefineConfig)
-        reader = request.search.reader_for(self.kind)
+        reader = reader_for(request.search.reader, self.kind)
         found_tokens, found_scores, lengths = self._run(sources, limits, reader)
         request.after_step()
         found = []

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from qkv.core.errors import UsageError
+from qkv.core.state import StepState
 from qkv.data.batch import Batch
 from qkv.models.heads.base import NO_CONTEXT, Head, HeadContext
 
@@ -29,27 +30,16 @@ class Output(NamedTuple):
 
 
 @runtime_checkable
-class IncrementalState(Protocol):
-    """The decoder state as a value: a pass returns a new one and does not change the old one."""
-
-    def reorder(self, rows: Tensor, sentences: Tensor) -> "IncrementalState":
-        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i].
-
-        All rows of a new sentence come from rows of the same old sentence.
-        """
-
-
-@runtime_checkable
 class Incremental(Protocol):
     """Incremental decoding without gradients. It copies the weights when it is created.
 
     Row = sentence x beams + beam.
     """
 
-    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> IncrementalState:
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
         """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
-    def extend(self, tokens: Tensor, state: Any) -> tuple[Output, IncrementalState]:
+    def extend(self, tokens: Tensor, state: Any) -> tuple[Output, StepState]:
         """Append the next W tokens of each row [R, W], the start symbol first."""
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from qkv.core.errors import QkvError, UsageError
+from qkv.core.state import StepState
 from qkv.search.base import Search, SearchTask, SteppedSearch, StepwiseSearch, searches
 from qkv.search.constraints import Row, Rules, dealt
 from qkv.search.hypothesis import Candidate, Hypothesis, Partial, best_candidates
@@ -24,7 +25,7 @@ from qkv.search.length_penalty import (
     StoppingName,
     StoppingRule,
 )
-from qkv.search.protocol import StepFunction, StepState
+from qkv.search.protocol import StepFunction
 from qkv.search.walk import begin
 
 if TYPE_CHECKING:
@@ -254,17 +255,17 @@ class BeamSearch(StepwiseSearch):
 class _BeamRun:
     """Row = place of the sentence among those that are left x size + group x width + beam."""
 
-    def __init__(self, config: BeamSearch, steps: StepFunction, task: SearchTask) -> None:
-        self.config, self.steps, self.task, self.observer = config, steps, task, config.observer
-        self.rules = Rules(task, config.no_repeat_ngram)
-        width = config.size // config.groups
-        stopping = config.stopping(task.nbest)
-        self.judge = Judge(config.length_penalty, config.coverage_penalty, width, stopping)
+    def __init__(self, search: BeamSearch, steps: StepFunction, task: SearchTask) -> None:
+        self.search, self.steps, self.task, self.observer = search, steps, task, search.observer
+        self.rules = Rules(task, search.no_repeat_ngram)
+        width = search.size // search.groups
+        stopping = search.stopping(task.nbest)
+        self.judge = Judge(search.length_penalty, search.coverage_penalty, width, stopping)
         sizes = list(zip(task.src_lengths(), task.limits, strict=True))
         self.groups = [
             [
                 BeamGroup(self.judge, task.special.eos, src_length, limits.max_length, first)
-                for first in range(0, config.size, width)
+                for first in range(0, search.size, width)
             ]
             for src_length, limits in sizes
         ]
@@ -277,7 +278,7 @@ class _BeamRun:
 
     @torch.no_grad()
     def run(self) -> list[list[Hypothesis]]:
-        size, device = self.config.size, self.task.src.device
+        size, device = self.search.size, self.task.src.device
         if self.left:
             state, first = self._begin()
             tokens = torch.tensor(first, device=device).repeat_interleave(size)
@@ -296,9 +297,9 @@ class _BeamRun:
     def _begin(self) -> tuple[StepState, list[int]]:
         """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""
         if self.observer:
-            start = self.steps.start(*self.task.sources(self.left), beams=self.config.size)
+            start = self.steps.start(*self.task.sources(self.left), beams=self.search.size)
             return start, [self.task.special.bos] * len(self.left)
-        state, first, written = begin(self.steps, self.task, self.left, self.config.size)
+        state, first, written = begin(self.steps, self.task, self.left, self.search.size)
         for index, partial in zip(self.left, written, strict=True):
             for group in self.groups[index]:
                 group.live = [partial]
@@ -313,18 +314,18 @@ class _BeamRun:
                     idle = [None] * (self.judge.width - len(group.live))
                     rows += [(index, partial) for partial in (*group.live, *idle)]
             log_probs = self.rules.apply(log_probs, rows)
-        return log_probs.reshape(len(self.left), self.config.size, -1)
+        return log_probs.reshape(len(self.left), self.search.size, -1)
 
     def _expand(self, log_probs: Tensor, attention: Tensor | None) -> None:
         """One step of all groups, in order."""
         width = self.judge.width
         weights = None if attention is None else attention.reshape(*log_probs.shape[:2], -1)
         kept: list[list[Kept]] = [[] for _ in self.left]
-        chosen = log_probs.new_zeros(len(self.left), 1, log_probs.shape[-1]) if self.config.groups > 1 else None
-        for number, first in enumerate(range(0, self.config.size, width)):
+        chosen = log_probs.new_zeros(len(self.left), 1, log_probs.shape[-1]) if self.search.groups > 1 else None
+        for number, first in enumerate(range(0, self.search.size, width)):
             beams = slice(first, first + width)
             plain = log_probs[:, beams]
-            ranked = plain if chosen is None else plain - self.config.diversity * chosen
+            ranked = plain if chosen is None else plain - self.search.diversity * chosen
             groups = [self.groups[index][number] for index in self.left]
             candidates = best_candidates(ranked, plain, np.array([group.totals() for group in groups]), 2 * width)
             for place, group in enumerate(groups):
@@ -349,7 +350,7 @@ class _BeamRun:
         """
         rows, said = [], []
         for place in places:
-            start = place * self.config.size
+            start = place * self.search.size
             for number, group in enumerate(self.groups[self.left[place]]):
                 first = start + number * self.judge.width
                 idle = self.judge.width - len(group.live)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.core.state import StepState
 from qkv.data.batch import Batch
 from qkv.models.base import MaxLengths, Model
 from qkv.search.base import smallest
-from qkv.search.protocol import BlockFunction, ForcedOutput, StepFunction, StepOutput, StepState
+from qkv.search.protocol import BlockFunction, ForcedOutput, StepFunction, StepOutput
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.text.special import NEVER_OUTPUT
 

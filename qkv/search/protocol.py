@@ -8,15 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from torch import Tensor
 
-
-class StepState(Protocol):
-    """All that was decoded so far, as a value: a step gives a new one and leaves the old one as it was."""
-
-    def reorder(self, rows: Tensor, sentences: Tensor) -> Any:
-        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i].
-
-        The rows of a new sentence all come from the old sentence that it was.
-        """
+from qkv.core.state import StepState
 
 
 class StepOutput(NamedTuple):

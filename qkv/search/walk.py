@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.core.state import StepState
 from qkv.search.base import Constraints, SearchTask
 from qkv.search.constraints import Rules
 from qkv.search.hypothesis import Hypothesis, Partial
-from qkv.search.protocol import StepFunction, StepState
+from qkv.search.protocol import StepFunction
 
 LEAST = 8
 """Shorter prefixes are not worth a pass."""

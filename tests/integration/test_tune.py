@@ -16,6 +16,7 @@ from qkv.evaluation.tune import tune
 from qkv.models.saved.folder import CONFIG, SavedConfig, load_model, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_search
+from qkv.search.refinement.base import reader_for
 from qkv.search.refinement.ctc import CtcReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.training.run.folder import RunFolder
@@ -131,7 +132,7 @@ def test_a_model_that_writes_all_at_once(scratch: Path, forks: Forks) -> None:
     quiet(forks.qkv("tune", scratch / "ctc", *settings))
     search = default_search(scratch / "ctc")
     assert isinstance(search, RefineConfig)
-    reader = search.reader_for("ctc")
+    reader = reader_for(search.reader, "ctc")
     assert isinstance(reader, CtcReaderConfig)
     assert reader.blank_penalty in (-1, 0, 1)
     stored = settings_of(scratch / "ctc")

@@ -159,7 +159,7 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(tmp_path: Path, pa
     other = save_speaker(tmp_path / "other", 4)
     with pytest.raises(UsageError, match="drafts speed up the search greedy, not beam"):
         Translator(model, draft="jacobi").translate(["aa"])
-    with pytest.raises(UsageError, match="verified by one model, not by several"):
+    with pytest.raises(UsageError, match="verified by one model, not by an ensemble"):
         Translator([model, other], search=GreedyConfig(), draft="jacobi").translate(["aa"])
     with pytest.raises(UsageError, match="is autoregressive, so it would draft token by token"):
         Translator(model, search=GreedyConfig(), draft=other).translate(["aa"])

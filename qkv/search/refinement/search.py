@@ -100,14 +100,6 @@ class RefineConfig(SearchConfig):
         """How long outputs shall be."""
         return Wanted(self.length_factor, self.length, self.length_beam)
 
-    def reader_problem(self, kind: str) -> str | None:
-        """Why a model of this kind cannot be decoded with `reader`; None: it can."""
-        return reader_problem(self.reader, kind)
-
-    def reader_for(self, kind: str) -> ReaderConfig:
-        """What reads the canvases of a model of this kind."""
-        return reader_for(self.reader, kind)
-
     @property
     def hypotheses(self) -> int:
         return self.outputs
