@@ -51,7 +51,6 @@ def beam(
     """Draw the tree of a beam search for a text; prints the best output."""
     from qkv.core.errors import UsageError
     from qkv.engines.model_set import ModelSet
-    from qkv.models.parallel.base import ParallelModel
     from qkv.search.beam import BeamConfig
     from qkv.translate.settings import translation_config
     from qkv.visual.beam_tree import draw_tree, grow_tree
@@ -62,7 +61,7 @@ def beam(
     if not isinstance(search, BeamConfig):
         raise UsageError("the picture shows a beam search, not another one; leave search.kind out")
     saved = ModelSet([model]).loaded[0]
-    if isinstance(saved.model, ParallelModel):
+    if saved.model.inference().steps is None:
         raise UsageError(f"a model of the kind {saved.model.kind} fills a canvas; qkv show passes draws that")
     nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
     out = _write(out, "beam", draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
@@ -159,20 +158,18 @@ def passes(
     """Draw the passes of a non-autoregressive model over its canvas; prints the output."""
     from qkv.core.errors import UsageError
     from qkv.engines.model_set import ModelSet
-    from qkv.models.parallel.base import ParallelModel
     from qkv.search.refinement.search import RefineConfig
     from qkv.translate.settings import translation_config
     from qkv.visual.passes import draw_passes, watch_passes
 
     _refuse_bad_text(text)
     saved = ModelSet([model]).loaded[0]
-    parallel = saved.model
-    if not isinstance(parallel, ParallelModel):
+    if saved.model.inference().parallel is None:
         raise UsageError("the model is autoregressive, so it fills no canvas; qkv show beam draws its search")
     config = translation_config(overrides or [], model)
     if not isinstance(config.search, RefineConfig):
-        raise UsageError(f"a model of the kind {parallel.kind} has one search, refine; leave search.kind out")
-    rows, best = watch_passes(saved, parallel, text, config.search, config.max_src_tokens)
+        raise UsageError(f"a model of the kind {saved.model.kind} has one search, refine; leave search.kind out")
+    rows, best = watch_passes(saved, text, config.search, config.max_src_tokens)
     out = _write(out, "passes", draw_passes(rows, f"Passes over the canvas for: {text}"))
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)

@@ -57,6 +57,33 @@ class Blocks(Protocol):
         """Append the next W tokens of each row [R, W], the start symbol first."""
 
 
+@runtime_checkable
+class Parallel(Protocol):
+    """Fills all positions of an output at once, without gradients.
+
+    A canvas [R, T] holds ids: MASK where it is open, a token where it is known, padding after its end.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The kind of its decoder, by which its outputs are read."""
+
+    @property
+    def head(self) -> Head:
+        """Maps what `fill` returns to probabilities."""
+
+    @property
+    def limits(self) -> MaxLengths:
+        """The longest source and canvas."""
+
+    def read(self, src: Tensor, src_keep: Tensor) -> Any:
+        """Encode the sources [B, S]."""
+
+    def fill(self, tgt_in: Tensor, source: Any) -> Tensor:
+        """The states [R, T, D] of all positions of canvases [R, T], one for each source; those of padding are
+        undefined."""
+
+
 @dataclass(frozen=True)
 class Inference:
     """What a model supports at inference; each object copies the present weights. None: not supported.
@@ -68,10 +95,10 @@ class Inference:
     """attention -> decoding token by token."""
     blocks: Callable[[bool], Blocks] | None = None
     """attention -> verification of several tokens in one pass."""
-    parallel: Callable[[], "Model"] | None = None
+    parallel: Callable[[], Parallel] | None = None
     """Fills all positions of an output at once."""
     reason: str = ""
-    """Why one of these is None."""
+    """Why one of these is None, and what to use instead."""
 
     def require_steps(self, attention: bool = False) -> Incremental:
         """Raises UsageError with the reason if the model has no steps."""
@@ -84,6 +111,12 @@ class Inference:
         if self.blocks is None:
             raise UsageError(self.reason)
         return self.blocks(attention)
+
+    def require_parallel(self) -> Parallel:
+        """Raises UsageError with the reason if the model does not fill all positions at once."""
+        if self.parallel is None:
+            raise UsageError(self.reason)
+        return self.parallel()
 
 
 class Model(nn.Module):

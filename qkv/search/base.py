@@ -17,6 +17,7 @@ from qkv.search.protocol import BlockFunction, StepFunction
 from qkv.text.special import SpecialIds
 
 if TYPE_CHECKING:
+    from qkv.models.base import Parallel
     from qkv.models.saved.folder import SavedModel
 
 
@@ -107,7 +108,7 @@ class SearchModel(Protocol):
     def blocks(self, attention: bool) -> BlockFunction:
         """Several tokens in one pass, which may be taken back."""
 
-    def parallel(self) -> Any:
+    def parallel(self) -> "Parallel":
         """The model that fills all positions of an output at once."""
 
 

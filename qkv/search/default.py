@@ -8,7 +8,6 @@ from qkv.config.base import WRITTEN_BY_QKV
 from qkv.core.errors import UsageError
 from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig
-from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import SearchConfig
@@ -64,4 +63,4 @@ def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
 
 def quick_search(model: Model) -> SearchConfig:
     """The fastest search, for validation during training."""
-    return RefineConfig() if isinstance(model, ParallelModel) else GreedyConfig()
+    return RefineConfig() if model.inference().steps is None else GreedyConfig()

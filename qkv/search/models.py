@@ -10,7 +10,7 @@ from torch import Tensor
 from qkv.core.errors import UsageError
 from qkv.core.state import StepState
 from qkv.data.batch import Batch
-from qkv.models.base import MaxLengths, Model
+from qkv.models.base import MaxLengths, Model, Parallel
 from qkv.search.base import smallest
 from qkv.search.protocol import BlockFunction, ForcedOutput, StepFunction, StepOutput
 from qkv.search.speculative.blocks import ModelBlocks
@@ -151,13 +151,10 @@ class SearchedModels:
         )
         self._steps: dict[bool, StepFunction] = {}
         self._blocks: dict[bool, BlockFunction] = {}
-        self._parallel: Any = None
+        self._parallel: Parallel | None = None
 
     def steps(self, attention: bool) -> StepFunction:
         if attention not in self._steps:
-            for model in self.models:
-                if model.inference().steps is None:
-                    raise UsageError(f"the model is of the kind {model.kind}, so it has no next token: use refine")
             each = [ModelSteps(model, attention) for model in self.models]
             self._steps[attention] = each[0] if len(each) == 1 else Ensemble(each)
         return self._steps[attention]
@@ -169,15 +166,10 @@ class SearchedModels:
             self._blocks[attention] = ModelBlocks(self.models[0], attention)
         return self._blocks[attention]
 
-    def parallel(self) -> Any:
+    def parallel(self) -> Parallel:
         if self._parallel is None:
-            model = self.models[0]
-            parallel = model.inference().parallel
-            if parallel is None:
-                raise UsageError(
-                    "the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr"
-                )
-            if len(self.models) > 1:
-                raise UsageError(f"models of the kind {model.kind} cannot form an ensemble; give one of them")
-            self._parallel = parallel()
+            inference = self.models[0].inference()
+            if inference.parallel is not None and len(self.models) > 1:
+                raise UsageError(f"models of the kind {self.models[0].kind} cannot form an ensemble; give one of them")
+            self._parallel = inference.require_parallel()
         return self._parallel

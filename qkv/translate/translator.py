@@ -19,7 +19,6 @@ from qkv.engines.fast_engines import EngineName, engines
 from qkv.engines.model_set import ModelLike, ModelSet
 from qkv.engines.torch_engine import TorchEngine, evaluating
 from qkv.kernels.threads import bounded_workers, using_threads
-from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints, SearchConfig, SteppedSearch
 from qkv.search.capacity import require_search_memory
@@ -314,7 +313,7 @@ class Translator:
     def _score(self, pairs: list[TextPair], first: int, progress: ReportProgress) -> list[PairScore]:
         models = [saved.model for saved in self.models.loaded]
         for model in models:
-            if isinstance(model, ParallelModel):
+            if model.inference().steps is None:
                 raise UsageError(f"a model of the kind {model.kind} scores no given target; give an autoregressive one")
         with evaluating(models):
             return score_pairs(

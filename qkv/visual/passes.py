@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from qkv.data.batch import padded
 from qkv.models.decoders.ctc import CtcModel
-from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import SearchTask
 from qkv.search.hypothesis import Hypothesis
@@ -40,10 +39,10 @@ class CanvasCell:
 
 
 def watch_passes(
-    saved: SavedModel, model: ParallelModel, text: str, search: RefineConfig, max_src_tokens: int | None = None
+    saved: SavedModel, text: str, search: RefineConfig, max_src_tokens: int | None = None
 ) -> tuple[list[list[CanvasCell]], Hypothesis]:
     """The canvas after each pass, and the output; of several lengths the most probable is shown."""
-    passes: list[Pass] = []
+    model, passes = saved.model, list[Pass]()
     ids = source_ids(saved, text, max_src_tokens)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.within(saved.config.length_limit).limits(len(ids), model.limits.tgt)

@@ -105,7 +105,7 @@ class ParallelModel(Transformer):
 
         return Inference(
             parallel=lambda: fused(self),
-            reason=f"a model of the kind {self.kind} has no next token: it fills a canvas",
+            reason=f"the model is of the kind {self.kind}, so it has no next token: use refine",
         )
 
     def states(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:

@@ -89,7 +89,7 @@ class Transformer(Model):
         return Inference(
             steps=lambda attention: TransformerInference(self, attention),
             blocks=lambda attention: TransformerInference(self, attention, few_rows=True),
-            reason="the model is autoregressive: it appends token by token and fills no canvas",
+            reason="the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr",
         )
 
     def encode(self, src: SrcIds, src_keep: SrcKeep, drawn: Tensor | None = None) -> Memory:

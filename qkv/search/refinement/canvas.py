@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from qkv.kernels.labels import best_label
-from qkv.models.parallel.base import EncodedSource, ParallelModel, open_canvas
+from qkv.models.base import Parallel
+from qkv.models.parallel.base import EncodedSource, open_canvas
 from qkv.search.hypothesis import not_a_number
 from qkv.text.special import SPECIAL
 
@@ -52,7 +53,7 @@ WatchPass = Callable[[Pass], None]
 
 @torch.inference_mode()
 def refine(
-    model: ParallelModel,
+    model: Parallel,
     source: EncodedSource,
     lengths: Tensor,
     passes: int,
@@ -86,7 +87,7 @@ def refine(
 
 
 def look(
-    model: ParallelModel,
+    model: Parallel,
     source: EncodedSource,
     canvas: Tensor,
     never: tuple[int, ...],

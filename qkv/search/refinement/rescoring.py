@@ -10,7 +10,6 @@ import torch
 from qkv.core.errors import UsageError
 from qkv.inference.whole import fused
 from qkv.models.base import Output
-from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import SavedModel, load_model
 from qkv.models.transformer.model import Transformer, require_transformer
 from qkv.search.base import Search, SearchModel, SearchTask
@@ -87,7 +86,7 @@ def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
             f"{path}: has another vocabulary than the model whose outputs it shall score; train that one with "
             "tokenizers: the tokenizer folder of this one's run"
         )
-    if isinstance(other.model, ParallelModel):
+    if other.model.inference().steps is None:
         raise UsageError(
             f"{path}: is of the kind {other.model.kind}, which scores no given output; search.rescore takes an "
             "autoregressive model"

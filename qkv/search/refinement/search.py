@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from qkv.config import load_config
 from qkv.core.errors import UsageError
-from qkv.models.parallel.base import ParallelModel
+from qkv.models.base import Parallel
 from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import LengthLimits, Search, SearchConfig, SearchModel, SearchTask, searches
@@ -148,7 +148,7 @@ class RefineSearch:
             raise UsageError(f"a model of the kind {filler.kind} tells no alignment; leave it out")
         return self.fill(filler, task)
 
-    def fill(self, model: ParallelModel, task: SearchTask) -> list[list[Hypothesis]]:
+    def fill(self, model: Parallel, task: SearchTask) -> list[list[Hypothesis]]:
         """The same for one model that fills canvases."""
         if not task.limits:
             return []
@@ -184,7 +184,7 @@ class RefineSearch:
                 distinct.setdefault(tuple(hypothesis.tokens), replace(hypothesis, passes=filled.number))
         return sorted(distinct.values(), key=lambda one: -one.score)
 
-    def _refuse(self, model: ParallelModel, task: SearchTask, reader: ReaderConfig) -> None:
+    def _refuse(self, model: Parallel, task: SearchTask, reader: ReaderConfig) -> None:
         if problem := reader_problem(self.reader, model.kind):
             raise UsageError(problem)
         if self.wanted.length_beam > 1 and not reader.tries_lengths:

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from qkv.core.errors import UsageError
-from qkv.inference.whole import fused
-from qkv.models.parallel.base import ParallelModel
+from qkv.models.base import Parallel
 from qkv.models.saved.folder import SavedModel, load_model
 from qkv.search.base import SearchTask
 from qkv.search.refinement.search import RefineConfig, RefineSearch
@@ -37,16 +36,17 @@ class ModelDrafterConfig(DrafterConfig):
                 f"{self.path}: has another vocabulary than the model it shall draft for; train it with tokenizers: the "
                 "tokenizer folder of that model's run"
             )
-        if not isinstance(other.model, ParallelModel):
+        parallel = other.model.inference().parallel
+        if parallel is None:
             raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
-        return ModelDrafter(other.model, RefineConfig(passes=self.passes).within(other.config.length_limit))
+        return ModelDrafter(parallel(), RefineConfig(passes=self.passes).within(other.config.length_limit))
 
 
 class ModelDrafter:
     """Its draft is followed from the beginning, and resumed after each mistake."""
 
-    def __init__(self, model: ParallelModel, search: RefineConfig) -> None:
-        self.model = fused(model)
+    def __init__(self, model: Parallel, search: RefineConfig) -> None:
+        self.model = model
         self.search = search
         self.refine = RefineSearch(search.passes)
         self.src_limit, self.tgt_limit = model.limits.src, model.limits.tgt

@@ -232,7 +232,7 @@ def test_models_form_no_ensemble_and_have_no_next_token() -> None:
         TorchEngine([model, model]).decode([[7, SPECIAL.eos]], request_of(RefineConfig()))
     with pytest.raises(QkvError, match="no next token"):
         model.decode(torch.tensor([[5]]), torch.zeros(1, 1, 16), torch.ones(1, 1, dtype=torch.bool))
-    with pytest.raises(UsageError, match="fills a canvas"):
+    with pytest.raises(UsageError, match="of the kind nat, so it has no next token: use refine"):
         ModelSteps(model)
 
 
