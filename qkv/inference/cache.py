@@ -61,6 +61,8 @@ class SourceKeys:
     """[B, 1, 1, S'], 0 for a token and -inf for none; None: no padding."""
     src: Tensor | None = None
     """[B, S], the ids of the sources; only where the output head needs them."""
+    pointed_at: Tensor | None = None
+    """[B, S, D], what the output head points at (`Head.keys`); only where it does."""
 
     @cached_property
     def layers(self) -> list[KeyValue]:
@@ -74,9 +76,11 @@ class SourceKeys:
     def select(self, sentences: Tensor) -> "SourceKeys":
         if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
             return self
-        padding = None if self.padding is None else self.padding.index_select(0, sentences)
-        src = None if self.src is None else self.src.index_select(0, sentences)
-        return SourceKeys(self.key_value.index_select(1, sentences), padding, src)
+        padding, src, pointed_at = (
+            None if part is None else part.index_select(0, sentences)
+            for part in (self.padding, self.src, self.pointed_at)
+        )
+        return SourceKeys(self.key_value.index_select(1, sentences), padding, src, pointed_at)
 
     def ids_of(self, tokens: Tensor) -> Tensor | None:
         """The source ids [R, W, S] of rows that get these tokens [R, W]."""

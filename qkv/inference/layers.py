@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from qkv.layers.attention.base import Block, Crossing, ForInference
 from qkv.layers.attention.inference import FusedLinear, for_inference
 from qkv.layers.residual import Connection, Sublayer
+from qkv.models.heads.base import LAST_LAYER, AttentionChoice
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
 from qkv.models.transformer.encoder import EncoderLayer
 from qkv.models.transformer.stacks.base import Layers
@@ -77,7 +78,8 @@ class DecoderPass(Layers):
     """The new positions of a batch through the layers of a decoder (see `Layers`).
 
     `past` holds each layer's part of the KV cache; without one, the block is the whole sequence. `crossings` are what
-    each layer attends to in the source; from layer `watched` on, the weights of that attention are kept.
+    each layer attends to in the source; the weights of that attention are kept for the layers in `watched`, the mean of
+    the heads that `choice` names.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class DecoderPass(Layers):
         block: Block,
         past: Sequence[Tensor | None],
         crossings: Sequence[Crossing],
-        watched: int | None = None,
+        watched: Sequence[int] = (),
+        choice: AttentionChoice = LAST_LAYER,
     ) -> None:
         self.layers, self.block, self.past, self.crossings = layers, block, past, crossings
-        self.watched = len(layers) if watched is None else watched
+        self.watched, self.choice = watched, choice
         self.seen: list[Tensor] = []
         self.ends: Tensor | None = None
 
@@ -97,7 +100,7 @@ class DecoderPass(Layers):
         layer, past, crossing = self.layers[number], self.past[number], self.crossings[number]
 
         def attend(h: Tensor) -> Tensor:
-            if number >= self.watched:
+            if number in self.watched:
                 self.seen.append(self._mean_of_heads(layer.cross_attention, h, crossing))
             return layer.cross_attention.cross_attend(h, crossing)
 
@@ -115,15 +118,15 @@ class DecoderPass(Layers):
         self.ends = numbers
 
     def attended(self) -> Tensor:
-        """The weights with which each position's last layer attends to the source, the mean of its heads [R, W, S']."""
+        """The mean weights [R, W, S'] of the watched layers; where positions end early, those of their last layer."""
         if self.ends is None:
-            return self.seen[-1]
-        last = (self.ends - self.watched)[None, ..., None].expand(1, *self.seen[0].shape)
+            return self.seen[0] if len(self.seen) == 1 else torch.stack(self.seen).mean(dim=0)
+        last = (self.ends - self.watched[0])[None, ..., None].expand(1, *self.seen[0].shape)
         return torch.stack(self.seen).gather(0, last).squeeze(0)
 
     def _mean_of_heads(self, attention: ForInference, x: Tensor, crossing: Crossing) -> Tensor:
         """[R, W, S']"""
-        weights = attention.weights(x, crossing).mean(dim=1)
+        weights = self.choice.mean_of_heads(attention.weights(x, crossing))
         return weights.reshape(-1, self.block.width, weights.shape[-1])
 
 

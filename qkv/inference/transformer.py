@@ -89,8 +89,8 @@ class TransformerInference:
     """
 
     def __init__(self, model: Transformer, attention: bool = False, few_rows: bool = False) -> None:
+        self.head = model.head
         self.attention = attention or model.head.needs_attention
-        self.needs_source = model.head.needs_source
         model = copied_by_columns(model) if few_rows else model
         self.encoder = FusedEncoder(model.encoder, few_rows)
         self.decoder = FusedDecoder(model.decoder, few_rows)
@@ -99,6 +99,10 @@ class TransformerInference:
         first = next(model.decoder.in_order())
         self.cross_attention = first.cross_attention
         self.cache_shape = (2 * first.attention.kv_heads, 0, first.attention.head_width)
+        depth = len(self.decoder.layers)
+        self.watched: Sequence[int] = ()
+        if self.attention:
+            self.watched = range(depth) if self.decoder.depth.ends_early else self.head.chosen.depths(depth)
         self._range = torch.arange(0)
         self._causal = torch.empty(0, 0)
 
@@ -116,7 +120,10 @@ class TransformerInference:
         """Nothing decoded yet; `beams` rows for each sentence of `memory`."""
         padding = padding_mask(self.decoder.wiring.spread(src_keep), memory)
         sources = SourceKeys(
-            self.decoder.sources(self.decoder.wiring.memories(memory)), padding, src if self.needs_source else None
+            self.decoder.sources(self.decoder.wiring.memories(memory)),
+            padding,
+            src if self.head.needs_source else None,
+            self.head.keys(memory) if self.head.needs_memory else None,
         )
         rows = len(memory) * beams
         shape, width = (len(self.decoder.layers), rows), self.cross_attention.carried_width(sources.key_value.shape[3])
@@ -130,18 +137,22 @@ class TransformerInference:
         cache, end = state.writable(width), max(state.lengths) + width
         block = self._block(state, width, end, cache.tensor)
         past, carried = cache.until(end)
-        sources, watched = state.sources, None
-        if self.attention:
-            watched = 0 if decoder.depth.ends_early else len(decoder.layers) - 1
-        layers = DecoderPass(decoder.layers, block, past, sources.crossings(block, carried), watched)
+        sources = state.sources
+        crossings = sources.crossings(block, carried)
+        layers = DecoderPass(decoder.layers, block, past, crossings, self.watched, self.head.chosen)
         decoded = decoder.run(self.tgt_embed(tokens, block.context.q_pos), layers)
-        return Output(decoded, self._context(sources, layers, tokens)), state.after(cache, width)
+        return Output(decoded, self._context(sources, layers, tokens, decoded)), state.after(cache, width)
 
-    def _context(self, sources: SourceKeys, layers: DecoderPass, tokens: Tensor) -> HeadContext:
-        if not (self.attention or self.needs_source):
+    def _context(self, sources: SourceKeys, layers: DecoderPass, tokens: Tensor, decoded: Tensor) -> HeadContext:
+        if not (self.attention or self.head.needs_source):
             return NO_CONTEXT
         attention = self.decoder.wiring.fold(layers.attended()) if self.attention else None
-        return HeadContext(sources.ids_of(tokens), attention)
+        pointed = None
+        if sources.pointed_at is not None:
+            # The rows of a sentence stand together, so they point at one copy of its keys.
+            rows = decoded.reshape(len(sources.pointed_at), -1, decoded.shape[-1])
+            pointed = self.head.point(rows, sources.pointed_at).view(*tokens.shape, -1)
+        return HeadContext(sources.ids_of(tokens), attention, pointed)
 
     def _block(self, state: DecoderState, width: int, end: int, like: Tensor) -> Block:
         pos = self._positions(end, like.device)

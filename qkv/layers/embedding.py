@@ -1,6 +1,7 @@
 """Token ids to vectors."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -29,3 +30,27 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         return F.embedding(ids, self.weight, padding_idx=self.pad) * self.scale
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        """`forward`, its weight bound as a plain tensor."""
+        weight, scale = self.weight, self.scale
+        return lambda ids: F.embedding(ids, weight) * scale
+
+
+class OpenEmbedding(TokenEmbedding):
+    """An embedding for a model that copies: ids beyond the vocabulary, which stand for words of the source that are
+    not in it, read as unk."""
+
+    def __init__(self, vocab_size: int, d_model: int, pad: int, unk: int) -> None:
+        super().__init__(vocab_size, d_model, pad)
+        self.unk = unk
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        return super().forward(self._known(ids))
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        embed = super().for_inference()
+        return lambda ids: embed(self._known(ids))
+
+    def _known(self, ids: Tensor) -> Tensor:
+        return ids.masked_fill(ids >= len(self.weight), self.unk)

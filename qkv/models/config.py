@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 from qkv.config.base import Config, Kinds
+from qkv.layers.embedding import OpenEmbedding, TokenEmbedding
 from qkv.models.base import MaxLengths, Model
 from qkv.models.decoders import AnyDecoder
 from qkv.models.decoders.autoregressive import AutoregressiveConfig
 from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.heads import AnyHead
 from qkv.models.heads.linear import LinearHeadConfig
-from qkv.text import TokenizerPair
+from qkv.text import SPECIAL, TokenizerPair
 
 
 class CrossAttentionSize(NamedTuple):
@@ -47,12 +48,20 @@ class ModelConfig(Config):
         """Of the cross-attention whose weights an objective can train; None: there is none."""
         return None
 
+    def embedding(self, vocab_size: int, pad: int) -> TokenEmbedding:
+        """A new embedding of tokens; with a head that copies, one that also reads ids beyond the vocabulary."""
+        if self.head.copies:
+            return OpenEmbedding(vocab_size, self.d_model, pad, SPECIAL.unk)
+        return TokenEmbedding(vocab_size, self.d_model, pad)
+
     def build(self, tokenizers: TokenizerPair) -> Model:
         """A new model for these tokenizers; seed torch before for reproducible weights."""
         raise NotImplementedError
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
         """Why it cannot be trained on pairs up to these lengths, END included; None: it can."""
+        if self.head.copies and not shared_tokenizer:
+            return f"model.head {self.head.kind} needs one tokenizer for both sides, to copy tokens: give text.shared"
         return None
 
     def state_size(self, src_length: int, tgt_length: int) -> int:

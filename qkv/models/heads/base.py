@@ -17,7 +17,9 @@ class HeadContext(NamedTuple):
     src: Tensor | None = None
     """[*batch, S], the ids of the source, padding included."""
     attention: Tensor | None = None
-    """[*batch, S], the cross-attention of the last layer, the mean over its heads."""
+    """[*batch, S], the cross-attention: the mean over the layers and heads that the head has chosen."""
+    pointed: Tensor | None = None
+    """[*batch, S], the head's own scores of the source positions (`Head.point`)."""
 
     def at(self, index: Any) -> "HeadContext":
         """The context of `states[index]`."""
@@ -25,6 +27,32 @@ class HeadContext(NamedTuple):
 
 
 NO_CONTEXT = HeadContext()
+
+
+class AttentionChoice(NamedTuple):
+    """The cross-attention weights that a head or a search gets are the mean over these."""
+
+    layers: tuple[int, ...] | None = None
+    """Decoder layers, counted from 1; None: the last one."""
+    heads: tuple[int, ...] | None = None
+    """Attention heads of each, counted from 1; None: all."""
+
+    def depths(self, num_layers: int) -> list[int]:
+        """The chosen layers of so many, counted from 0."""
+        return [num_layers - 1] if self.layers is None else [layer - 1 for layer in self.layers]
+
+    def mean_of_heads(self, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:
+        """The mean over the chosen heads of one layer."""
+        chosen = weights if self.heads is None else weights[:, [head - 1 for head in self.heads]]
+        return chosen.mean(dim=1)
+
+    def mean(self, layers: Sequence[Float[Tensor, "B H Q K"]]) -> Float[Tensor, "B Q K"]:
+        """The mean over the chosen heads of the chosen layers."""
+        means = [self.mean_of_heads(weights) for weights in layers]
+        return means[0] if len(means) == 1 else torch.stack(means).mean(dim=0)
+
+
+LAST_LAYER = AttentionChoice()
 
 
 class Head(nn.Module):
@@ -37,6 +65,10 @@ class Head(nn.Module):
     """Whether the context must hold the ids of the source."""
     needs_attention: ClassVar[bool] = False
     """Whether the context must hold cross-attention weights."""
+    needs_memory: ClassVar[bool] = False
+    """Whether the context must hold the head's own scores of the source positions."""
+    chosen: AttentionChoice = LAST_LAYER
+    """Which cross-attention it gets."""
 
     def scores(self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT) -> Float[Tensor, "*batch V"]:
         """Unnormalised log-probabilities; those of a mixture are the logarithm of its probabilities.
@@ -83,6 +115,14 @@ class Head(nn.Module):
         """The same for two passes of a consistency loss; the second value is that of the first pass."""
         return consistent_cross_entropy(self.log_probs(states, context), targets, smoothing, agreement, weights)
 
+    def keys(self, memory: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        """What `point` reads of the encoder's states, computed once for a source; only if the head `needs_memory`."""
+        raise NotImplementedError
+
+    def point(self, states: Float[Tensor, "B T D"], keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B T S"]:
+        """The head's own scores of the source positions, of padding too; only if it `needs_memory`."""
+        raise NotImplementedError
+
     def for_few_rows(self) -> "Head":
         """A copy for inference, with the weight layout for products with a few rows."""
         return self
@@ -92,6 +132,20 @@ class HeadConfig(Config):
     """Base class of the configs of output heads."""
 
     kind: str
+
+    @property
+    def reads_memory(self) -> bool:
+        """Whether its head reads the encoder's last states (`Head.needs_memory`)."""
+        return False
+
+    @property
+    def copies(self) -> bool:
+        """Whether its head outputs ids beyond the vocabulary: V + s is the unknown token at source position s."""
+        return False
+
+    def problem(self, decoder_layers: int, num_heads: int) -> str | None:
+        """Why it does not fit a decoder with so many layers and attention heads; None: it does."""
+        return None
 
     def build(self, embedding: nn.Parameter) -> Head:
         """`embedding` [V, D] is the output embedding, which other parts of the model may share."""

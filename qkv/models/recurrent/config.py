@@ -5,7 +5,6 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from qkv.layers.attention.recording import name_attentions
-from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.recurrent import BidirectionalLSTM, LSTMStack
 from qkv.models.config import CrossAttentionSize, ModelConfig, models
 from qkv.models.recurrent.model import RecurrentModel
@@ -47,7 +46,7 @@ class RecurrentConfig(ModelConfig):
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
         if self.share_embeddings == "all" and not shared_tokenizer:
             return "model.share_embeddings all needs one tokenizer for both sides: give text.shared"
-        return None
+        return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
 
     def state_size(self, src_length: int, tgt_length: int) -> int:
         # The states of the cells, and memory and keys of the source.
@@ -66,15 +65,17 @@ class RecurrentConfig(ModelConfig):
             raise ValueError(f"decoder {self.decoder.kind} is for model.kind transformer; leave it out")
         if self.draft is not None:
             raise ValueError(f"draft {self.draft.kind} is for model.kind transformer; leave it out")
+        if problem := self.head.problem(1, 1):
+            raise ValueError(f"head: {problem}; a recurrent model has one layer of attention, with one head")
         return self
 
 
 def build_recurrent(config: RecurrentConfig, src_vocab: int, tgt_vocab: int, pad: int, sharing: str) -> RecurrentModel:
     """A model with fresh weights; seed torch before for repeatable ones."""
     d_model = config.d_model
-    src_tokens = TokenEmbedding(src_vocab, d_model, pad)
-    tgt_tokens = src_tokens if sharing == "all" else TokenEmbedding(tgt_vocab, d_model, pad)
-    out_tokens = TokenEmbedding(tgt_vocab, d_model, pad) if sharing == "none" else tgt_tokens
+    src_tokens = config.embedding(src_vocab, pad)
+    tgt_tokens = src_tokens if sharing == "all" else config.embedding(tgt_vocab, pad)
+    out_tokens = config.embedding(tgt_vocab, pad) if sharing == "none" else tgt_tokens
     encoder = BidirectionalLSTM(d_model, config.encoder_layers, config.dropout)
     decoder = LSTMStack(2 * d_model, d_model, config.decoder_layers, config.dropout)
     return RecurrentModel(

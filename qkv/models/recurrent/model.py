@@ -35,6 +35,13 @@ class RecurrentSource(NamedTuple):
     """[B, S, D], the encoder's states."""
     keys: Tensor
     """[B, S, D], the memory as the score of attention reads it."""
+    pointed_at: Tensor | None
+    """[B, S, D], the memory as the output head points at it; None: it does not."""
+
+    def select(self, sentences: Tensor) -> "RecurrentSource":
+        pointed_at = None if self.pointed_at is None else self.pointed_at.index_select(0, sentences)
+        src, keep, memory, keys = (part.index_select(0, sentences) for part in self[:4])
+        return RecurrentSource(src, keep, memory, keys, pointed_at)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class RecurrentState:
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "RecurrentState":
         """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
-        source = RecurrentSource(*(part.index_select(0, sentences) for part in self.source))
+        source = self.source.select(sentences)
         return RecurrentState(self.h.index_select(1, rows), self.c.index_select(1, rows), source)
 
 
@@ -88,9 +95,9 @@ class RecurrentModel(Model):
         mean = memory.sum(dim=1) / src_keep.sum(dim=1, keepdim=True)
         first = torch.tanh(self.first(mean)).unflatten(-1, (len(self.decoder.cells), -1)).transpose(0, 1)
         h = first.repeat_interleave(beams, 1)
-        return RecurrentState(
-            h, torch.zeros_like(h), RecurrentSource(src, src_keep, memory, self.attention.key(memory))
-        )
+        pointed_at = self.head.keys(memory) if self.head.needs_memory else None
+        source = RecurrentSource(src, src_keep, memory, self.attention.key(memory), pointed_at)
+        return RecurrentState(h, torch.zeros_like(h), source)
 
     def extend(self, tokens: TgtIds, state: RecurrentState) -> tuple[Output, RecurrentState]:
         """Append the next tokens of each row [R, W], one after the other."""
@@ -99,7 +106,8 @@ class RecurrentModel(Model):
             output, attended, state = self._step(embedded, state)
             states.append(output)
             weights.append(attended)
-        return Output(torch.stack(states, dim=1), self._context(state, torch.stack(weights, dim=1))), state
+        found = torch.stack(states, dim=1)
+        return Output(found, self._context(state, found, torch.stack(weights, dim=1))), state
 
     def _step(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         """One token of each row [R, D] to what the head reads [R, D], the weights of attention [R, S] and the state."""
@@ -109,11 +117,15 @@ class RecurrentModel(Model):
         output = torch.tanh(self.readout(torch.cat([h[-1], context, embedded], dim=-1)))
         return self.dropout(output), weights, replace(state, h=h, c=c)
 
-    def _context(self, state: RecurrentState, weights: Tensor) -> HeadContext:
+    def _context(self, state: RecurrentState, states: Tensor, weights: Tensor) -> HeadContext:
         if not self.head.needs_source:
             return HeadContext(attention=weights)
-        src = state.source.src.repeat_interleave(len(weights) // len(state.source.src), 0)
-        return HeadContext(src[:, None].expand_as(weights), weights)
+        source, pointed = state.source, None
+        src = source.src.repeat_interleave(len(weights) // len(source.src), 0)
+        if source.pointed_at is not None:
+            pointed = self.head.point(states.reshape(len(source.src), -1, states.shape[-1]), source.pointed_at)
+            pointed = pointed.view(weights.shape)
+        return HeadContext(src[:, None].expand_as(weights), weights, pointed)
 
     @contextmanager
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:

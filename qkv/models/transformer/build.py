@@ -4,7 +4,6 @@ from torch import nn
 
 from qkv.layers.attention import Attention, AttentionConfig
 from qkv.layers.attention.recording import name_attentions
-from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
 from qkv.layers.residual import Place, Residual
@@ -21,9 +20,9 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
     if shared and src_vocab != tgt_vocab:
         raise ValueError(f"share_embeddings all needs one vocabulary, not {src_vocab} and {tgt_vocab} tokens")
     tgt_vocab += config.decoder.own_ids
-    src_tokens = TokenEmbedding(tgt_vocab if shared else src_vocab, config.d_model, pad)
-    tgt_tokens = src_tokens if shared else TokenEmbedding(tgt_vocab, config.d_model, pad)
-    out_tokens = TokenEmbedding(tgt_vocab, config.d_model, pad) if config.share_embeddings == "none" else tgt_tokens
+    src_tokens = config.embedding(tgt_vocab if shared else src_vocab, pad)
+    tgt_tokens = src_tokens if shared else config.embedding(tgt_vocab, pad)
+    out_tokens = config.embedding(tgt_vocab, pad) if config.share_embeddings == "none" else tgt_tokens
     src_positions, tgt_positions = (
         config.positions.build(config.d_model, config.num_heads, causal)
         for causal in (False, config.decoder.autoregressive)

@@ -127,7 +127,7 @@ class TransformerConfig(ModelConfig):
             )
         if self.share_embeddings == "all" and not shared_tokenizer:
             return "model.share_embeddings all needs one tokenizer for both sides: give text.shared"
-        return None
+        return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
 
     def state_size(self, src_length: int, tgt_length: int) -> int:
         # Keys and values of its tokens and of the source in each layer.
@@ -165,6 +165,13 @@ class TransformerConfig(ModelConfig):
             raise ValueError(f"draft reads the head linear, not {self.head.kind}; drop one of the two")
         if not self.stack.exposes:
             raise ValueError(f"head {self.head.kind} does not go with stack {self.stack.kind}; use layers or universal")
+        if self.head.reads_memory and not self.wiring.last_only:
+            raise ValueError(
+                f"head {self.head.kind} reads the last encoder layer, not wiring {self.wiring.kind}; use wiring last, "
+                "or head pointer_generator with attention cross"
+            )
+        if problem := self.head.problem(self.decoder_layers, self.num_heads):
+            raise ValueError(f"head: {problem}")
         return self
 
     @model_validator(mode="after")

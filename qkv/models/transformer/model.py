@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.data.batch import Batch
 from qkv.functional.masks import causal
-from qkv.layers.attention.base import Attention
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
@@ -45,8 +43,8 @@ class Embedder(nn.Module):
 
     def for_inference(self) -> Callable[[Tensor, Tensor], Tensor]:
         """`forward` without dropout, its weights bound as plain tensors (see `Residual.for_inference`)."""
-        weight, scale, embed = self.tokens.weight, self.tokens.scale, self.positions.embed
-        return lambda ids, pos: embed(F.embedding(ids, weight) * scale, pos)
+        tokens, embed = self.tokens.for_inference(), self.positions.embed
+        return lambda ids, pos: embed(tokens(ids), pos)
 
 
 class TransformerParts(NamedTuple):
@@ -118,12 +116,18 @@ class Transformer(Model):
         return decoded
 
     def forward(self, batch: Batch) -> Output:
-        if not self.head.needs_attention:
-            states = self.states(batch.src, batch.src_keep, batch.tgt_in)
-            return Output(states, self._context(batch, states, None))
-        with watch_attention(self._last_cross_attention()) as passes:
-            states = self.states(batch.src, batch.src_keep, batch.tgt_in)
-        return Output(states, self._context(batch, states, self.decoder.wiring.fold(passes[-1].mean(dim=1))))
+        head = self.head
+        # Of a layer that several depths share, all passes are watched.
+        shared, depths = len(self.decoder.layers) == 1, head.chosen.depths(self.decoder.num_layers)
+        layers = None if shared else [depth + 1 for depth in depths]
+        with self.watch_cross_attention(layers if head.needs_attention else []) as watched:
+            memory, states = self._pass(batch.src, batch.src_keep, batch.tgt_in)
+        src = batch.src[:, None].expand(-1, states.shape[1], -1) if head.needs_source else None
+        attention = None
+        if head.needs_attention:
+            attention = head.chosen.mean([watched[depth] for depth in depths] if shared else watched)
+        pointed = head.point(states, head.keys(memory)) if head.needs_memory else None
+        return Output(states, HeadContext(src, attention, pointed))
 
     @contextmanager
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
@@ -135,24 +139,18 @@ class Transformer(Model):
             yield found
         found += [self.decoder.wiring.fold(weights) for passes in watched for weights in passes]
 
-    def _context(self, batch: Batch, states: Tensor, attention: Tensor | None) -> HeadContext:
-        src = batch.src[:, None].expand(-1, states.shape[1], -1) if self.head.needs_source else None
-        return HeadContext(src, attention)
-
-    def _last_cross_attention(self) -> Attention:
-        *_, last = self.decoder.in_order()
-        return last.cross_attention
-
     def states(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> Decoded:
-        """What the head reads, for all target positions.
+        """What the head reads, for all target positions."""
+        return self._pass(src, src_keep, tgt_in)[1]
 
-        Random positions of training are drawn once for both sides: token i stands at the same place on each.
-        """
+    def _pass(self, src: SrcIds, src_keep: SrcKeep, tgt_in: TgtIds) -> tuple[Memory, Decoded]:
+        """Random positions of training are drawn once for both sides: token i stands at the same place on each."""
         drawn = self.src_embedder.drawn(src if src.shape[1] >= tgt_in.shape[1] else tgt_in)
         if drawn is None:
-            return self.decode(tgt_in, self.encode(src, src_keep), src_keep)
+            memory = self.encode(src, src_keep)
+            return memory, self.decode(tgt_in, memory, src_keep)
         memory = self.encode(src, src_keep, drawn[:, : src.shape[1]])
-        return self.decode(tgt_in, memory, src_keep, drawn[:, : tgt_in.shape[1]])
+        return memory, self.decode(tgt_in, memory, src_keep, drawn[:, : tgt_in.shape[1]])
 
 
 def require_transformer(model: Model, what: str) -> Transformer:
