@@ -29,6 +29,8 @@ class Batch:
     tgt_weight: TgtWeight
     pairs: list[int]
     """Which pairs of the store these are, for diagnosis."""
+    alignment: Tensor | None = None
+    """[B, T, S]: where each target token should look, if the data has alignments; see `alignment_matrices`."""
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -64,6 +66,7 @@ class Batch:
             tgt_out=change(self.tgt_out),
             tgt_weight=change(self.tgt_weight),
             pairs=pairs,
+            alignment=None if self.alignment is None else change(self.alignment),
         )
 
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from qkv.core.errors import DataError
 from qkv.core.files import new_folder
+from qkv.data.alignments.pharaoh import Alignment, AlignmentLines
+from qkv.data.alignments.stored import AlignmentWriter
+from qkv.data.alignments.tokens import count_words
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
 from qkv.data.store import (
@@ -52,11 +55,13 @@ def build_store(
     """
     counts, ranges = ReadCounts(), []
     with new_folder(folder, {"kind": "pairs", **(about or {})}) as temporary:
-        with _Writer(temporary, limits, tokenizers) as writer:
+        aligned = any(corpus.alignment_file for corpus in corpora)
+        with _Writer(temporary, limits, tokenizers, aligned) as writer:
             for corpus in corpora:
-                start = writer.kept
+                start, file = writer.kept, corpus.alignment_file
+                alignments = None if file is None else AlignmentLines(root / file)
                 for chunk in _chunks(writer.select(corpus.read(root, invalid, counts), keep)):
-                    writer.add(chunk)
+                    writer.add(chunk, alignments)
                     if progress is not None:
                         progress(counts.read, None)
                 ranges.append(CorpusRange(start, writer.kept, corpus.weight))
@@ -99,7 +104,7 @@ class _Side:
 class _Writer:
     """Appends usable pairs to the files of a store and counts the others."""
 
-    def __init__(self, folder: Path, limits: PairLimits, tokenizers: TokenizerPair) -> None:
+    def __init__(self, folder: Path, limits: PairLimits, tokenizers: TokenizerPair, aligned: bool) -> None:
         self.tokenizers = tokenizers
         self.src = _Side(limits.max_src, tokenizers.src.special.unk)
         self.tgt = _Side(limits.max_tgt, tokenizers.tgt.special.unk)
@@ -109,6 +114,7 @@ class _Writer:
         self._text, self._index, self._src_len, self._tgt_len = (
             self._stack.enter_context((folder / name).open("wb")) for name in names
         )
+        self._alignments = self._stack.enter_context(AlignmentWriter(folder)) if aligned else None
 
     def __enter__(self) -> "_Writer":
         return self
@@ -126,11 +132,11 @@ class _Writer:
             else:
                 yield pair
 
-    def add(self, pairs: list[RawPair]) -> None:
+    def add(self, pairs: list[RawPair], lines: AlignmentLines | None) -> None:
         src_ids = self.tokenizers.src.encode_batch([pair.src for pair in pairs])
         tgt_ids = self.tokenizers.tgt.encode_batch([pair.tgt for pair in pairs])
         texts: list[bytes] = []
-        index, src_len, tgt_len = [], [], []
+        index, src_len, tgt_len, alignments = [], [], [], []
         for pair, src, tgt in zip(pairs, src_ids, tgt_ids, strict=True):
             if not self._usable(src, tgt):
                 continue
@@ -140,11 +146,19 @@ class _Writer:
             texts += (src_text, tgt_text)
             src_len.append(len(src) + 1)
             tgt_len.append(len(tgt) + 1)
+            alignments.append(self._aligned(src, tgt, lines.at(pair.line)) if lines else None)
         self.kept += len(index)
         self._text.write(b"".join(texts))
         self._index.write(np.array(index, dtype=INDEX).tobytes())
         self._src_len.write(np.array(src_len, dtype=LENGTH).tobytes())
         self._tgt_len.write(np.array(tgt_len, dtype=LENGTH).tobytes())
+        if self._alignments:
+            self._alignments.add(alignments)
+
+    def _aligned(self, src: list[int], tgt: list[int], alignment: Alignment) -> Alignment:
+        """The alignment, which must be of this pair."""
+        alignment.check(count_words(self.tokenizers.src.tokens(src)), count_words(self.tokenizers.tgt.tokens(tgt)))
+        return alignment
 
     def _usable(self, src: list[int], tgt: list[int]) -> bool:
         if not src or not tgt:

@@ -48,7 +48,8 @@ def _inputs(data: DataConfig, part: CorpusPart, tokenizers: TokenizerPair) -> st
     files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
     inputs = {
         "format": STORE_FORMAT,
-        "corpora": [corpus.model_dump(mode="json") for corpus in part.corpora],
+        # Without keys that are null: one that is new does not change the hash of data that has nothing of it.
+        "corpora": [corpus.model_dump(mode="json", exclude_none=True) for corpus in part.corpora],
         "files": [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files],
         "invalid": part.invalid,
         "limits": (data.max_src_tokens, data.max_tgt_tokens),

@@ -3,6 +3,7 @@
 `text.bin` holds source and target of pair after pair, `index.bin` where each begins, `src_len.bin` and
 `tgt_len.bin` the token counts (end token included), `store.json` the corpora and the report. Only the lengths
 are kept in memory. Texts are read with `pread`, not mapped: mapped pages would count as resident memory.
+Where a corpus has alignments, `alignments.txt` holds those of all pairs (see `alignments.stored`).
 """
 
 import hashlib
@@ -27,6 +28,7 @@ from typing_extensions import TypedDict
 from qkv.core.errors import CorruptFolder
 from qkv.core.files import MANIFEST, read_manifest, verify_folder
 from qkv.core.reading import STRICT, Count, read_record
+from qkv.data.alignments.stored import StoredAlignments
 from qkv.text.tokenizer import Tokenizer
 
 INDEX = np.dtype([("start", "<u8"), ("src", "<u4"), ("tgt", "<u4")])
@@ -107,6 +109,8 @@ class PairStore:
             raise CorruptFolder(f"{folder}: cannot be read ({error.strerror}); prepare the data again") from error
         weakref.finalize(self, _close, (self._text, self._index))
         self._check_counts()
+        self.alignments = StoredAlignments.of(folder, len(self))
+        """None where no corpus has them."""
 
     def _check_counts(self) -> None:
         """The files and the ranges must speak of the same number of pairs."""

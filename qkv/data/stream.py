@@ -1,7 +1,9 @@
 """Any batch of any epoch by its number, so that resuming in the middle needs no replay."""
 
 import random
+from dataclasses import replace
 
+from qkv.data.alignments.tokens import alignment_matrices
 from qkv.data.batch import Batch, collate
 from qkv.data.config import BatchConfig
 from qkv.data.order import BatchPlan, Budget, epoch_plan, share
@@ -44,7 +46,12 @@ class BatchStream:
         else:
             src_ids = src.encode_batch([text[0] for text in texts])
             tgt_ids = tgt.encode_batch([text[1] for text in texts])
-        return collate(src_ids, tgt_ids, src.special, tgt.special, numbers)
+        batch = collate(src_ids, tgt_ids, src.special, tgt.special, numbers)
+        if self.store.alignments is None:
+            return batch
+        tokens = [src.tokens(ids) for ids in src_ids], [tgt.tokens(ids) for ids in tgt_ids]
+        shape = batch.tgt_out.shape[1], batch.src.shape[1]
+        return replace(batch, alignment=alignment_matrices(self.store.alignments.read(numbers), *tokens, shape))
 
     def _sampled(self, epoch: int, pair: int, src: str, tgt: str) -> tuple[list[int], list[int]]:
         # Seeded by a string: Python hashes it with SHA-512, the same on every machine and version.

@@ -177,6 +177,9 @@ class Recipe(ExtensibleConfig):
             raise ValueError(problem)
         if problem := attention_problem(self.objective.attention, self.model):
             raise ValueError(problem)
+        learned = [loss.kind for loss in self.objective.attention if loss.needs_alignments]
+        if learned and not any(corpus.alignment_file for corpus in self.data.train):
+            raise ValueError(f"objective.attention {learned[0]} needs alignments: give data.train.alignments, a file")
         if self.validation.search and (problem := search_problem(self.validation.search, self.model.decoder)):
             raise ValueError(f"validation.search: {problem}")
         return self

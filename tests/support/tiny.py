@@ -17,11 +17,12 @@ MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decode
 
 
 def write_pairs(folder: Path, name: str, count: int, seed: int) -> None:
-    """NAME.src and NAME.tgt: words of a few letters and their reversal."""
+    """NAME.src and NAME.tgt: words of a few letters and their reversal; NAME.align links them."""
     random_words = random.Random(seed)
     src = ["".join(random_words.choices("abcdefgh", k=random_words.randint(1, 9))) for _ in range(count)]
     (folder / f"{name}.src").write_text("".join(word + "\n" for word in src), encoding="utf-8")
     (folder / f"{name}.tgt").write_text("".join(word[::-1] + "\n" for word in src), encoding="utf-8")
+    (folder / f"{name}.align").write_text("0-0\n" * count, encoding="utf-8")
 
 
 def write_data(folder: Path) -> Path:
@@ -54,7 +55,9 @@ def everything(data: Path, run: Path, updates: int = 12) -> dict[str, Any]:
     recipe["text"] = {"shared": pieces}
     recipe["model"] |= {"attention_dropout": 0.1, "feed_forward_dropout": 0.1}
     noise = [{"kind": kind, "rate": 0.1, "warmup": 5} for kind in ("drop", "replace", "mask")]
-    recipe["objective"] = {"noise": noise, "consistency": "simcut"}
+    recipe["data"]["train"]["alignments"] = "train.align"
+    attention = [{"kind": "guided", "heads": [1], "warmup": 3}, {"kind": "alignments", "until": 8}]
+    recipe["objective"] = {"noise": noise, "consistency": "simcut", "attention": attention}
     recipe["schedule"] = {"kind": "inverse_sqrt", "peak": 3e-3, "warmup": 5}
     recipe["optimizer"] = {"weight_decay": 0.01}
     recipe["training"] |= {"accumulate": 2, "ema": 0.9, "save_every": "3u"}

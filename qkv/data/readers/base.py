@@ -30,6 +30,11 @@ class CorpusConfig(Config):
     weight: float = Field(default=1.0, gt=0, le=1000)
     """How often an epoch uses these pairs; 0.5 uses half of them, alternating between epochs."""
 
+    @property
+    def alignment_file(self) -> Path | None:
+        """Word alignments, a line for each line of the corpus; None: it has none."""
+        return None
+
     def files(self) -> dict[str, Path]:
         """The files that it reads, by the key that names them; none for pairs in memory."""
         raise NotImplementedError

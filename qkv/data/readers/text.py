@@ -1,6 +1,6 @@
 """`kind: text`: two files, line by line in parallel."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,29 +22,40 @@ class TextCorpus(CorpusConfig):
     """Source file, one text a line."""
     tgt: Path
     """Target file; its line n belongs to line n of the source."""
+    alignments: Path | None = None
+    """Word alignments in Pharaoh format (`0-0 1-2`: source word - target word), for objective.attention; null: none."""
+
+    @property
+    def alignment_file(self) -> Path | None:
+        return self.alignments
 
     def files(self) -> dict[str, Path]:
-        return {"src": self.src, "tgt": self.tgt}
+        files = {"src": self.src, "tgt": self.tgt}
+        return files if self.alignments is None else files | {"alignments": self.alignments}
 
     def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
-        src_path, tgt_path = root / self.src, root / self.tgt
+        paths = [root / path for path in self.files().values()]
         line = 0
-        both = zip_longest(byte_lines(src_path), byte_lines(tgt_path))
-        for line, (src_raw, tgt_raw) in enumerate(both, start=1):
-            if src_raw is None or tgt_raw is None:
-                short, long = (src_path, tgt_path) if src_raw is None else (tgt_path, src_path)
-                raise _different_lengths(short, line - 1, long, line + sum(1 for _ in both))
+        lines = zip_longest(*map(byte_lines, paths))
+        for line, raw in enumerate(lines, start=1):
+            if None in raw:
+                raise _different_lengths(paths, line, raw, lines)
             counts.read += 1
-            src = decode(src_raw, src_path, line, invalid, counts)
-            tgt = decode(tgt_raw, tgt_path, line, invalid, counts)
+            src, tgt = (decode(*text, line, invalid, counts) for text in zip(raw[:2], paths[:2], strict=True))
             if src is None or tgt is None:
                 counts.invalid += 1
             else:
                 yield RawPair(src, tgt, line)
-        require_some(line, src_path)
+        require_some(line, paths[0])
 
 
-def _different_lengths(short: Path, short_lines: int, long: Path, long_lines: int) -> DataError:
+def _different_lengths(
+    paths: Sequence[Path], line: int, raw: Sequence[bytes | None], rest: Iterable[Sequence[bytes | None]]
+) -> DataError:
+    """One of the files has no `line`: which is the short one, and how long is another?"""
+    ended, longer = raw.index(None), next(number for number, each in enumerate(raw) if each is not None)
+    short, long = paths[ended], paths[longer]
+    short_lines, long_lines = line - 1, line + sum(each[longer] is not None for each in rest)
     if short_lines == 0:
         return DataError(f"{short}: is empty, while {long} has {long_lines:,} lines")
     return DataError(

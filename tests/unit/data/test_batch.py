@@ -40,6 +40,7 @@ def test_counts() -> None:
 
 def test_split_keeps_every_row() -> None:
     batch = example()
+    batch = dataclasses.replace(batch, alignment=torch.rand(3, batch.tgt_out.shape[1], batch.src.shape[1]))
     first, second = batch.split()
     assert (len(first), len(second)) == (2, 1)
     assert first.num_tgt_tokens + second.num_tgt_tokens == batch.num_tgt_tokens

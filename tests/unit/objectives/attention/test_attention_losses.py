@@ -116,6 +116,24 @@ def test_weights_are_taken_before_dropout_and_in_single_precision() -> None:
     assert Guided().layer_cost(layers[0], batch).dtype == torch.float32
 
 
+def test_given_alignments_are_compared_with_the_weights() -> None:
+    model, batch = small_model(), batch_of(LENGTHS)
+    links = torch.zeros(len(batch), batch.tgt_out.shape[1], batch.src.shape[1])
+    links[0, 1, 2] = links[3, 0, 3] = 1
+    with capture_attention(model) as record:
+        plain = training_loss(model, batch)
+    weights = record["decoder.layers.1.cross_attention"][:, 1]
+    aligned = replace(batch, alignment=links)
+    found = training_loss(model, aligned, attention={"kind": "alignments", "layers": [2], "heads": [2], "weight": 0.5})
+    torch.testing.assert_close(found, plain - 0.5 * (weights[0, 1, 2].log() + weights[3, 0, 3].log()))
+    halves = [training_loss(model, half, attention="alignments") for half in aligned.split()]
+    torch.testing.assert_close(sum(halves), training_loss(model, aligned, attention="alignments"))
+
+
+def test_alignments_must_be_given() -> None:
+    assert "needs alignments: give data.train.alignments, a file" in refused(attention={"kind": "alignments"})
+
+
 def refused(**groups: Any) -> str:
     sizes = {"d_model": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     model = {**sizes, **groups.pop("model", {})}
