@@ -63,6 +63,8 @@ class SourceKeys:
     """[B, S], the ids of the sources; only where the output head needs them."""
     pointed_at: Tensor | None = None
     """[B, S, D], what the output head points at (`Head.keys`); only where it does."""
+    complete: bool = True
+    """Whether the sources have ended; otherwise more of them may follow."""
 
     @cached_property
     def layers(self) -> list[KeyValue]:
@@ -71,7 +73,7 @@ class SourceKeys:
     def crossings(self, block: Block, carried: Sequence[Tensor | None]) -> list[Crossing]:
         """What the positions of a block attend to in each layer."""
         pairs = zip(self.layers, carried, strict=True)
-        return [Crossing(layer, block, self.padding, part) for layer, part in pairs]
+        return [Crossing(layer, block, self.padding, part, self.complete) for layer, part in pairs]
 
     def select(self, sentences: Tensor) -> "SourceKeys":
         if torch.equal(sentences, torch.arange(self.key_value.shape[1], device=sentences.device)):
@@ -80,7 +82,7 @@ class SourceKeys:
             None if part is None else part.index_select(0, sentences)
             for part in (self.padding, self.src, self.pointed_at)
         )
-        return SourceKeys(self.key_value.index_select(1, sentences), padding, src, pointed_at)
+        return SourceKeys(self.key_value.index_select(1, sentences), padding, src, pointed_at, self.complete)
 
     def ids_of(self, tokens: Tensor) -> Tensor | None:
         """The source ids [R, W, S] of rows that get these tokens [R, W]."""

@@ -61,15 +61,15 @@ class FusedDecoderLayer(FusedEncoderLayer):
 
 
 class EncoderPass(Layers):
-    """All positions of a batch through the layers of an encoder (see `Layers`)."""
+    """All positions of a batch through the layers of an encoder, or the new ones behind a KV cache (see `Layers`)."""
 
-    def __init__(self, layers: Sequence[FusedEncoderLayer], block: Block) -> None:
-        self.layers, self.block = layers, block
+    def __init__(self, layers: Sequence[FusedEncoderLayer], block: Block, past: Sequence[Tensor] | None = None) -> None:
+        self.layers, self.block, self.past = layers, block, past
 
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
-        layer = self.layers[number]
+        layer, past = self.layers[number], None if self.past is None else self.past[number]
         return [
-            (layer.attention_residual, lambda h: layer.attention.extend(h, None, self.block)),
+            (layer.attention_residual, lambda h: layer.attention.extend(h, past, self.block)),
             (layer.feed_forward_residual, layer.feed_forward),
         ]
 

@@ -35,6 +35,7 @@ from qkv.translate.arguments import TranslatorArguments
 from qkv.translate.jobs.team import translate_in_team, translate_in_threads
 from qkv.translate.jobs.worker import Setup
 from qkv.translate.output import Translation
+from qkv.translate.simultaneous import PartialTranslation, SimultaneousTranslator
 from qkv.translate.sources import TextPair, checked_pairs, is_one_pair, sources_of
 from qkv.translate.splitting import Known
 from qkv.translate.texts import DecodeOptions, Reading, SourceText, TextDecoder
@@ -226,6 +227,17 @@ class Translator:
         rules = tuple(checked_texts("forbidden", forbidden))
         options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
         return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
+
+    def simultaneous(self, pieces: Iterable[str], k: int | None = None) -> Generator[PartialTranslation]:
+        """The translation of one text that arrives in pieces: the output so far, whenever it has become longer.
+
+        Nothing is written that what follows could change, so the last output is that of greedy search on the whole
+        text. The model needs an encoder that does not look ahead and cross-attention of the kind monotonic, mocha or
+        wait_k; `k` changes how far wait_k stays behind.
+        """
+        if len(self.models.loaded) > 1:
+            raise UsageError("several models cannot vote while the source arrives; give one of them")
+        return SimultaneousTranslator(self.models.loaded[0], self.search, k).translate(pieces)
 
     def chunks(
         self, sources: Iterable[SourceText], options: DecodeOptions, start: int = 0
