@@ -14,7 +14,7 @@ from qkv.objectives.base import Objective
 def find_first_bad(model: Model, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> str:
     """A short phrase: the first bad weight, else module output or loss of a batch, else gradient.
 
-    The passes are recomputed with new dropout, so a failure that depended on one draw shows only in the gradient.
+    The passes are recomputed with new dropout, so a failure that depended on one mask shows only in the gradient.
     """
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):

@@ -28,13 +28,13 @@ class TrainingConfig(Config):
     stop_after: Period = Period.parse("10e")
     """When the run is finished."""
     accumulate: int = Field(default=1, ge=1)
-    """Batches that are added up to one update."""
+    """Batches whose gradients are accumulated into one update."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """bf16: products in bfloat16, weights and sums in float32; pays from d_model 256 up on CPUs that have it."""
+    """bf16: matrix products in bfloat16, weights and sums in float32; faster on CPUs that have it, from d_model 256."""
     workers: int | Literal["auto"] = Field(default=1)
-    """Processes on this machine that share each batch, at most one for each core (or as the environment variable
-    QKV_MAX_WORKERS says); auto: one for each core, or, for a resumed run, as many as it started with. Each draws its
-    own dropout and noise; without these the number of workers changes results only by rounding."""
+    """Processes on this machine that share each batch, at most one per core (or QKV_MAX_WORKERS, an environment
+    variable); auto: one per core, or, for a resumed run, as many as it started with. Each draws its own dropout and
+    noise; without these the number of workers changes results only by rounding."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of each worker; default: the cores divided among the workers."""
     ema: float | None = Field(default=None, gt=0, lt=1)
@@ -42,9 +42,9 @@ class TrainingConfig(Config):
     save_every: Period = Period.parse("10m")
     """How often a checkpoint is written, besides at each validation, at the end and on a signal."""
     keep_last: int = Field(default=3, ge=1)
-    """Newest checkpoints that are kept."""
+    """Number of newest checkpoints to keep."""
     keep_best: int = Field(default=1, ge=0)
-    """Best validated checkpoints that are kept besides."""
+    """Number of best validated checkpoints to keep in addition."""
     max_bad_updates: int = Field(default=10, ge=1)
     """Stop after this many updates in a row whose loss or gradient is not finite."""
 
@@ -69,7 +69,7 @@ class ValidationConfig(Config):
     best: Literal["loss"] | MetricName = "loss"
     """The score by which the best model is chosen."""
     language: str | None = None
-    """Language of the targets (de, say), by whose rules bleu_tok_lc tokenises."""
+    """Language of the targets, such as de; bleu_tok_lc tokenises by its rules."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many validations without a better score; null: never."""
     samples: int = Field(default=5, ge=0)
@@ -77,19 +77,19 @@ class ValidationConfig(Config):
     max_sources: int | None = Field(default=None, ge=1)
     """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
     search: Annotated[AnySearch | None, BeforeValidator(_greedy_unless_said)] = None
-    """How the output is found that `metrics` measure; null: greedy, or refine for a decoder that is not autoregressive.
-    With keys but no kind it is greedy."""
+    """The search whose outputs `metrics` measure; null: greedy, or refine for a non-autoregressive decoder. With no kind,
+    the keys are those of greedy."""
 
     @model_validator(mode="after")
     def _best_is_measured(self) -> "ValidationConfig":
         if self.best != "loss" and self.best not in self.metrics:
             raise ValueError(f"best is {self.best}, which must then also be in metrics")
         if self.language is None and (needing := [name for name in self.metrics if METRICS[name].needs_language]):
-            raise ValueError(f"{needing[0]} needs the language of the targets: give validation.language (de, say)")
+            raise ValueError(f"{needing[0]} needs the language of the targets: give validation.language, such as de")
         return self
 
     def scored_by(self) -> dict[str, Any]:
-        """All that decides the score by which the best model is chosen; with other values it is another score."""
+        """Everything that determines the score by which the best model is chosen; other values give another score."""
         return self.model_dump(mode="json", include={"best", "language", "max_sources", "search"})
 
     def can_compare(self, scored_by: dict[str, Any] | None) -> bool:
@@ -125,17 +125,17 @@ class Recipe(ExtensibleConfig):
     run: Path = Path("runs/default")
     """The folder that the run writes to."""
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
-    """Decides weights, order, dropout and noise."""
+    """Seeds the initial weights, the order of the data, dropout and noise."""
     data: DataConfig
-    """Which pairs to learn from."""
+    """Training, dev and test pairs."""
     text: TextConfig
-    """How text becomes tokens."""
+    """The tokenizers."""
     tokenizers: Path | None = None
-    """Folder of tokenizers trained before (qkv tokenizer train, or a run's tokenizer/); null: train new ones."""
+    """Folder of existing tokenizers (of qkv tokenizer train, or a run's tokenizer/); null: train new ones."""
     start_from: Path | None = None
-    """Folder of a model or of a run whose weights and tokenizers are the beginning; null: fresh ones."""
+    """Folder of a model or of a run to initialise weights and tokenizers from; null: start from scratch."""
     batch: BatchConfig = BatchConfig()
-    """How pairs are put together."""
+    """How pairs are batched."""
     model: AnyModel = TransformerConfig()
     """The model."""
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -154,7 +154,7 @@ class Recipe(ExtensibleConfig):
         if self.model.draft is None or not self.model.draft.frozen:
             return self
         if self.start_from is None:
-            raise ValueError("model.draft needs a model that is there already: give start_from, or draft.frozen: false")
+            raise ValueError("model.draft needs an existing model: give start_from, or draft.frozen: false")
         if self.optimizer.weight_decay:
             raise ValueError("optimizer.weight_decay would change the frozen model: set it to 0, or frozen: false")
         return self

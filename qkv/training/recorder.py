@@ -161,7 +161,7 @@ class Recorder:
         before = (state.scored_by or {}).get("best", "another score")
         self.reporter.say(
             f"best/ was chosen by {before}{' with other settings' if before == metric else ''}; its {metric} is "
-            f"{score:.4g}, which is now to be beaten"
+            f"{score:.4g}, now the score to beat"
         )
         state.best_score = None if math.isnan(score) else score
         state.without_improvement = 0

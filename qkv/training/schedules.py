@@ -13,7 +13,7 @@ class ScheduleConfig(Config):
 
     kind: str
     warmup: int
-    """Updates until the highest rate."""
+    """Updates until the maximum rate."""
 
     def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         """The rate of one update.
@@ -38,7 +38,7 @@ class NoamConfig(ScheduleConfig):
 
     kind: Literal["noam"] = "noam"
     warmup: int = Field(default=4000, ge=1)
-    """Updates until the highest rate."""
+    """Updates until the maximum rate."""
     factor: float = Field(default=1.0, gt=0)
     """Multiplies the whole curve."""
 
@@ -52,9 +52,9 @@ class InverseSqrtConfig(ScheduleConfig):
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate, reached at the end of the warm-up."""
+    """Maximum rate, reached at the end of the warm-up."""
     warmup: int = Field(default=4000, ge=1)
-    """Updates until the highest rate."""
+    """Updates until the maximum rate."""
     start: float = Field(default=0.0, ge=0)
     """Rate before the first update."""
 
@@ -68,9 +68,9 @@ class CosineScheduleConfig(ScheduleConfig):
 
     kind: Literal["cosine"] = "cosine"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate, reached at the end of the warm-up."""
+    """Maximum rate, reached at the end of the warm-up."""
     warmup: int = Field(default=0, ge=0)
-    """Updates of linear growth at the start."""
+    """Updates of linear warm-up."""
     floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
@@ -81,13 +81,13 @@ class CosineScheduleConfig(ScheduleConfig):
 
 @schedules.register
 class LinearConfig(ScheduleConfig):
-    """Linear to the peak over the warm-up, then straight down to the floor at the end of the run."""
+    """Linear to the peak over the warm-up, then linearly down to the floor at the end of the run."""
 
     kind: Literal["linear"] = "linear"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate, reached at the end of the warm-up."""
+    """Maximum rate, reached at the end of the warm-up."""
     warmup: int = Field(default=0, ge=0)
-    """Updates of linear growth at the start."""
+    """Updates of linear warm-up."""
     floor: float = Field(default=0.0, ge=0)
     """Rate at the end of the run."""
 
@@ -98,13 +98,13 @@ class LinearConfig(ScheduleConfig):
 
 @schedules.register
 class ConstantConfig(ScheduleConfig):
-    """One rate, after the warm-up."""
+    """A constant rate after the warm-up."""
 
     kind: Literal["constant"] = "constant"
     peak: float = Field(default=5e-4, gt=0)
     """The rate."""
     warmup: int = Field(default=0, ge=0)
-    """Updates of linear growth at the start."""
+    """Updates of linear warm-up."""
 
     def rate(self, update: int, fraction: float, d_model: int, warmed: float = 0.0) -> float:
         return formulas.constant(update, self.peak, self.warmup)
@@ -112,17 +112,17 @@ class ConstantConfig(ScheduleConfig):
 
 @schedules.register
 class WarmUpStableDecayConfig(ScheduleConfig):
-    """Linear to the peak over the warm-up, the peak for most of the run, then straight down to the floor.
+    """Linear to the peak over the warm-up, the peak for most of the run, then linearly down to the floor.
 
-    Until the decay begins, the rate does not depend on how long the run will be: a run can be prolonged by resuming it
-    with a larger `training.stop_after`, as if it had been planned so.
+    Until the decay begins, the rate does not depend on how long the run will be: a run can be extended by resuming it
+    with a larger `training.stop_after`, as if it had been planned that way.
     """
 
     kind: Literal["wsd"] = "wsd"
     peak: float = Field(default=5e-4, gt=0)
-    """Highest rate."""
+    """Maximum rate."""
     warmup: int = Field(default=0, ge=0)
-    """Updates of linear growth at the start."""
+    """Updates of linear warm-up."""
     decay: float = Field(default=0.2, gt=0, le=1)
     """The part of the run, at its end, over which the rate falls."""
     floor: float = Field(default=0.0, ge=0)

@@ -85,7 +85,7 @@ def lead(
             saved_config,
         )
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
-        reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches an epoch")
+        reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches per epoch")
         loop.run()
     state = loop.state
     if finished_before and state.finished and state.progress.updates == updates_before:

@@ -30,8 +30,8 @@ LOOP = ("training.", "validation.")
 class Trainer:
     """`Trainer(recipe).train()` starts a run, `Trainer.resume(folder).train()` resumes one.
 
-    Where the folder of the recipe holds a run of the same recipe already, `Trainer(recipe).train()` resumes that
-    run, and returns its result at once if it is finished: a cell of a notebook can be run again.
+    If the folder of the recipe already holds a run of the same recipe, `Trainer(recipe).train()` resumes that run, or
+    returns its result if it is finished, so a notebook cell can be run again.
 
     Examples:
         >>> from qkv import Trainer
@@ -57,7 +57,7 @@ class Trainer:
     ) -> "Trainer":
         """Resume the run in a folder, or the run of a recipe, which may have changed since.
 
-        `overrides` and the recipe may change keys of `training` and `validation`; all else must stay as it was.
+        `overrides` and the recipe may change keys of `training` and `validation`; everything else must stay the same.
         """
         for override in checked_texts("overrides", overrides):
             if not override.startswith(LOOP):
@@ -189,7 +189,7 @@ def _begun(run: Path) -> Recipe | None:
 
 
 def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe that the run in a folder was begun with, some keys changed."""
+    """The recipe that the run in a folder was started with, with some keys changed."""
     config = RunFolder(Path(run)).config
     if not config.is_file():
         raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
@@ -206,12 +206,12 @@ def _changed_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
         changed = _with_resolved_workers(changed)
     if fixed := [key for key in _differing(saved, changed) if not key.startswith(LOOP)]:
         raise UsageError(
-            f"{recipe.run}: was begun with another {', '.join(fixed)}; only training.* and validation.* can change "
+            f"{recipe.run}: was started with another {', '.join(fixed)}; only training.* and validation.* can change "
             "when resuming, so choose another folder with run=..."
         )
     return changed
 
 
 def _differing(some: Recipe, other: Recipe) -> list[str]:
-    """Keys that decide a run; not the name of its folder."""
+    """Keys that determine a run; not the name of its folder."""
     return [key for key in differing_keys(some, other) if key != "run"]

@@ -74,7 +74,7 @@ def add_gradients(model: Model, objective: Objective, batches: Sequence[Batch], 
 def _add_all(
     model: Model, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
 ) -> int | None:
-    """Add up all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
+    """Accumulate all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
     for number, (batch, may_split) in enumerate(parts):
         try:
             _add_one(model, objective, batch, update, bf16, sums)

@@ -31,7 +31,7 @@ class Validation:
     samples: list[tuple[str, str, list[str]]]
     """(source, output, references)"""
     cut: int = 0
-    """Outputs that reached the length limit before END."""
+    """Number of outputs truncated at the length limit."""
 
     def samples_text(self) -> str:
         blocks = (

@@ -17,7 +17,7 @@ class RecurrentConfig(ModelConfig):
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: int = Field(default=512, ge=2, le=1 << 20)
-    """Width of embeddings and states; even, since each direction of the encoder has half of it."""
+    """Width of embeddings and states; even, since each direction of the encoder is half as wide."""
     encoder_layers: int = Field(default=1, ge=1, le=1000)
     """Bidirectional LSTM layers of the encoder."""
     decoder_layers: int = Field(default=1, ge=1, le=1000)
@@ -71,7 +71,7 @@ class RecurrentConfig(ModelConfig):
 
 
 def build_recurrent(config: RecurrentConfig, src_vocab: int, tgt_vocab: int, pad: int, sharing: str) -> RecurrentModel:
-    """A model with fresh weights; seed torch before for repeatable ones."""
+    """A randomly initialised model; seed torch first for reproducible weights."""
     d_model = config.d_model
     src_tokens = config.embedding(src_vocab, pad)
     tgt_tokens = src_tokens if sharing == "all" else config.embedding(tgt_vocab, pad)

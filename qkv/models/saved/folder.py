@@ -69,7 +69,7 @@ def save_model(
 ) -> None:
     """Write the folder, replacing an older one only when the new one is complete.
 
-    With `storage` float16 or int8 the file is a half or a quarter as large; the model is loaded as float32 again.
+    With `storage` float16 or int8 the file is half or a quarter as large; weights are always loaded as float32.
 
     Examples:
         >>> from qkv import load_model, save_model

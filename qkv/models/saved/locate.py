@@ -24,7 +24,7 @@ def locate_model(path: Path | str) -> Path:
         raise CorruptFolder(f"{path}: no such folder; give the folder of a model or of a run")
     if (path / "checkpoints").is_dir():
         raise CorruptFolder(
-            f"{path}: this run has no best model yet; wait for its first validation, or make one by qkv average"
+            f"{path}: this run has no best model yet; wait for its first validation, or make one with qkv average"
         )
     raise CorruptFolder(f"{path}: holds no model (no {MANIFEST}); give the folder of a model or of a run")
 

@@ -22,7 +22,7 @@ from qkv.kernels.memory import available_memory
 
 STORAGES = ("float32", "float16", "int8")
 SCALE = "::scale"
-"""Ends the name of the tensor that holds the scales of another one."""
+"""Suffix of the name of a tensor that holds the scales of another one."""
 LEVELS = 127
 
 
@@ -40,7 +40,7 @@ def to_storage(weights: Mapping[str, Tensor], storage: str) -> dict[str, Tensor]
 
 
 def from_storage(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that `to_storage` was given, as nearly as their storage holds them."""
+    """The inverse of `to_storage`, up to the precision of the storage."""
     return {
         name: dequantize_rows(tensor, tensors[name + SCALE]) if name + SCALE in tensors else tensor
         for name, tensor in tensors.items()
@@ -70,14 +70,14 @@ def _per_row(scale: Tensor, like: Tensor) -> Tensor:
 
 
 MAX_HEADER = 100 << 20
-"""The library itself reads no longer one."""
+"""The limit of the safetensors library."""
 IN_MEMORY = 4
-"""Bytes of a weight of a model, however it is stored."""
+"""Bytes per weight in memory, whatever the storage."""
 
 
 @with_config(STRICT)
 class TensorEntry(TypedDict):
-    """What the header says of a tensor."""
+    """The header entry of a tensor."""
 
     dtype: str
     shape: list[Count]
@@ -99,7 +99,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
 
 
 def require_model_memory(path: Path) -> None:
-    """Refuse weights that cannot be held: the file's content, and the model that is filled with it."""
+    """Refuse weights that do not fit into memory: the content of the file, and the model it is loaded into."""
     available = available_memory()
     entries = read_header(path).values()
     stored = sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in entries)
@@ -112,7 +112,7 @@ def require_model_memory(path: Path) -> None:
 
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-"""What a weight may be stored as."""
+"""Floating-point types that weights may be stored in."""
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -135,7 +135,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The weights in a file, whichever way they are stored; tensors that are no weights are refused."""
+    """The weights in a file, in any storage; tensors of other types are rejected."""
     tensors = read_tensors(path)
     for name, tensor in tensors.items():
         scale = tensors.get(name + SCALE)
@@ -143,7 +143,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             raise CorruptFolder(f"{path}: the scales of {name} do not fit it; use another copy")
         if scale is None and tensor.dtype not in KINDS:
             kind, kinds = str(tensor.dtype).removeprefix("torch."), ", ".join(map(str, KINDS)).replace("torch.", "")
-            raise CorruptFolder(f"{path}: {name} holds {kind}, which are no weights; store them as one of {kinds}")
+            raise CorruptFolder(
+                f"{path}: {name} holds {kind}, not floating-point weights; store them as one of {kinds}"
+            )
     return from_storage(tensors)
 
 
@@ -156,7 +158,7 @@ def tensor_names(path: Path) -> list[str]:
 
 
 def require_shapes(model: nn.Module, shapes: Mapping[str, list[int]], where: Path) -> None:
-    """Every parameter of the model, and nothing else, must be in the file `where`, in its shape."""
+    """Require that the file `where` holds exactly the parameters of the model, with their shapes."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != shapes.keys():
         wrong = sorted(parameters.keys() ^ shapes.keys())
@@ -169,10 +171,10 @@ def require_shapes(model: nn.Module, shapes: Mapping[str, list[int]], where: Pat
 
 @torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy `tensors` into the model; every name and shape must fit and every number be finite."""
+    """Copy `tensors` into the model; names and shapes must match and all values must be finite."""
     require_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, where)
     for name, parameter in model.named_parameters():
         tensor = tensors[name]
         if not bool(torch.isfinite(tensor).all()):
-            raise CorruptFolder(f"{where}: {name} holds numbers that are not finite; use an earlier checkpoint")
+            raise CorruptFolder(f"{where}: {name} holds values that are not finite; use an earlier checkpoint")
         parameter.copy_(tensor)

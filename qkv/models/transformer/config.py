@@ -36,7 +36,7 @@ class TransformerConfig(ModelConfig):
 
     kind: Literal["transformer"] = "transformer"
     preset: Literal["tiny", "small", "base", "big"] | None = None
-    """Sizes and dropout to start from; any key given beside it wins. base and big are the paper's."""
+    """Sizes and dropout to start from; other keys override it. base and big are the paper's."""
     d_model: int = Field(default=512, ge=1, le=1 << 20)
     """Width of the residual stream."""
     d_ff: int = Field(default=2048, ge=1, le=1 << 24)
@@ -52,25 +52,25 @@ class TransformerConfig(ModelConfig):
     attention_dropout: float = Field(default=0.0, ge=0, lt=1)
     """On the attention weights."""
     feed_forward_dropout: float = Field(default=0.0, ge=0, lt=1)
-    """On the inner vectors of the feed-forward network."""
+    """On the hidden activations of the feed-forward network."""
     residual: AnyResidual = PostNormConfig()
-    """Where the layer norm stands."""
+    """Placement of the layer norm."""
     positions: AnyPositions = SinusoidalConfig()
-    """How the model knows where a token stands."""
+    """The position scheme."""
     position_offsets: AnyOffsets = NoOffsetsConfig()
-    """Random positions in training."""
+    """Random position ids in training."""
     encoder_attention: AnyAttention = FullConfig()
     """Self-attention of the encoder."""
     decoder_attention: AnyAttention = FullConfig()
     """Self-attention of the decoder."""
     cross_attention: AnyAttention = FullConfig()
-    """Attention of the decoder to the source."""
+    """Cross-attention of the decoder."""
     feed_forward: AnyFeedForward = ReluConfig()
     """The activation of the feed-forward network."""
     feed_forward_chunk: int | None = Field(default=None, ge=1)
-    """Positions that pass the feed-forward network at a time; less memory for long input, the same result.
+    """Positions per chunk of the feed-forward network: less memory for long input, the same result.
 
-    Default: all. In training each slice is computed twice."""
+    Default: all. In training each chunk is computed twice."""
     share_embeddings: Literal["all", "target", "none"] | None = None
     """One matrix for source, target and output (all), for target and output (target), or three (none).
 
@@ -78,17 +78,17 @@ class TransformerConfig(ModelConfig):
     share_layers: bool = False
     """The same layer at every depth of a stack."""
     stack: AnyStack = LayersConfig()
-    """How often, and in which order, a state passes the layers of encoder and decoder."""
+    """The layer schedule: how often and in which order the layers of encoder and decoder are applied."""
     wiring: AnyWiring = LastConfig()
-    """Which states of the encoder the layers of the decoder attend to."""
+    """Which encoder states the decoder layers attend to."""
 
     def distinct(self, num_layers: int) -> int:
-        """How many layers with weights of their own a stack of `num_layers` has."""
+        """Number of distinct layers in a stack of `num_layers`: shared layers count once."""
         return 1 if self.share_layers or self.stack.shared else num_layers
 
     @property
     def own_layers(self) -> int:
-        """How many layers with weights of their own encoder and decoder have."""
+        """Number of distinct layers in encoder and decoder."""
         return self.distinct(self.encoder_layers) + self.distinct(self.decoder_layers)
 
     @property

@@ -1,6 +1,6 @@
-"""The Transformer and its two stacks from sizes alone, called with plain tensors: for notebooks and own training loops.
+"""Transformer, encoder and decoder built from sizes and called with plain tensors: for notebooks and custom loops.
 
-The defaults are the paper's. A part is chosen as in a recipe: by the word for a kind (`positions="rope"`) or by a dict
+The defaults are the paper's. Parts are chosen as in a recipe: by the name of a kind (`positions="rope"`) or by a dict
 with its keys (`attention={"kind": "full", "kv_heads": 2}`).
 """
 
@@ -20,13 +20,13 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.text.special import SPECIAL
 
 Kind = str | Mapping[str, Any]
-"""The word for a kind, or a dict with `kind` and its keys."""
+"""The name of a kind, or a dict with `kind` and its keys."""
 
 
 class Transformer(nn.Module):
     """The encoder-decoder Transformer, from token ids to log-probabilities.
 
-    `model` is the same model as training, searches and exports know it.
+    `model` is the module that training, searches and exports use.
 
     Args:
         src_vocab: number of source tokens.
@@ -35,12 +35,12 @@ class Transformer(nn.Module):
         layers: depth of encoder and decoder, one number for both or two.
         num_heads: attention heads; must divide `d_model`.
         d_ff: inner width of the feed-forward networks; by default 4 `d_model`.
-        dropout: on each sublayer's output and on the embeddings.
+        dropout: dropout probability of the sublayers' outputs and of the embeddings.
         attention: kind of the self-attentions (`qkv.attentions`).
         positions: kind of positions (`qkv.positions`).
-        residual: where the layer norm stands (`post`, `pre`, ...).
+        residual: placement of the layer norm (`post`, `pre`, ...).
         feed_forward: `relu`, `gelu` or `swiglu`.
-        pad: id of the padding, which is masked.
+        pad: padding id; these positions are masked.
 
     Examples:
         >>> import torch

@@ -34,13 +34,13 @@ class OptimizerConfig(Config):
     """The optimiser."""
 
     averages: ClassVar[bool] = False
-    """Whether an average of the weights that the optimiser keeps is what is validated and saved."""
+    """Whether the optimiser keeps an average of the weights, which is then validated and saved."""
 
     kind: str
     weight_decay: float = Field(default=0.0, ge=0)
     """Decoupled weight decay of the matrices; biases and norms have none."""
     clip_norm: float | None = Field(default=1.0, gt=0)
-    """Longest gradient of an update; null switches clipping off."""
+    """Maximum gradient norm; null: no clipping."""
 
     def build(self, model: nn.Module) -> Optimizer:
         raise NotImplementedError

@@ -18,7 +18,7 @@ from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers
 class MuonConfig(OptimizerConfig):
     """Muon (Jordan et al. 2024) for the weights of linear layers, AdamW for embeddings, norms and biases.
 
-    Learns more from each update than AdamW; a step takes longer, so it pays with batches of 2,000 tokens and more.
+    Learns more from each update than AdamW; a step takes longer, so it pays off with batches of 2,000 tokens or more.
     """
 
     kind: Literal["muon"] = "muon"

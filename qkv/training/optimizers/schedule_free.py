@@ -22,7 +22,7 @@ class ScheduleFreeConfig(OptimizerConfig):
 
     kind: Literal["schedule_free"] = "schedule_free"
     beta1: float = Field(default=0.9, gt=0, lt=1)
-    """How near to the average the gradient is taken; 0.9 to 0.98."""
+    """Interpolation towards the average at which the gradient is taken; 0.9 to 0.98."""
     beta2: float = Field(default=0.98, ge=0, lt=1)
     """Decay of the mean squared gradient."""
     eps: float = Field(default=1e-9, gt=0)

@@ -48,7 +48,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
 
 
 def _best(run: RunFolder) -> SavedConfig | None:
-    """What is said of the best model of the run, if there is one; not the search, chosen for its weights alone."""
+    """The metadata of the run's best model, if there is one, without the search that was tuned for its weights."""
     path = run.best / CONFIG
     return load_config(SavedConfig, path).model_copy(update={"search": None}) if path.exists() else None
 

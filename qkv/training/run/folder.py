@@ -70,7 +70,7 @@ def sign(lock: TextIO) -> None:
 
 
 class RunFolder:
-    """Where everything of a run is.
+    """The paths of a run.
 
     config.yaml     the resolved recipe; runs again
     tokenizer/      the tokenizers
@@ -110,7 +110,7 @@ class RunFolder:
             ) from error
 
     def adopt(self) -> None:
-        """Mark the folder of a run that is older than markers."""
+        """Mark the folder of a run that an earlier version left without a marker."""
         if not read_marker(self.path) and self.config.is_file() and (self.path / LOCK).is_file():
             mark_folder(self.path, self.WHAT, self.NAMES)
 
@@ -200,7 +200,7 @@ class MetricsLog:
             ) from error
 
     def size(self) -> int:
-        """Bytes so far, safe on disk."""
+        """Bytes so far, synced to disk."""
         os.fsync(self.file.fileno())
         return self.path.stat().st_size
 

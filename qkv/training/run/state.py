@@ -16,7 +16,7 @@ AnyFloat = Annotated[float, AllowInfNan(True)]
 @with_config(STRICT)
 @dataclass
 class RunProgress:
-    """How far a run has come, in every unit in which a period can be given."""
+    """The progress of a run, in every unit of a period."""
 
     updates: Count = 0
     tokens: Count = 0
@@ -61,7 +61,7 @@ class TrainState:
     without_improvement: Count = 0
     last_scores: dict[str, AnyFloat] = field(default_factory=dict)
     metrics_bytes: Count = 0
-    """Length of metrics.jsonl when this state was saved; on resume the file is cut there."""
+    """Length of metrics.jsonl when this state was saved; on resume the file is truncated there."""
     metrics_crc32: Count | None = None
     """Checksum of metrics.jsonl up to there."""
     finished: bool = False

@@ -1,4 +1,4 @@
-"""From a recipe's files to tokenizers, prepared pairs and first weights; what the run folder has is used again."""
+"""From a recipe's files to tokenizers, prepared pairs and initial weights; what the run folder holds is reused."""
 
 import hashlib
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 
 NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
-"""Parts that the existing model may lack: they are initialised then."""
+"""Parts that the existing model may lack; they are then initialised from scratch."""
 TABLE = "tokens.weight"
 
 

@@ -96,7 +96,7 @@ def test_resume_takes_a_recipe(data: Path, scratch: Path, finished: Path) -> Non
 
 
 def test_resume_refuses_a_recipe_with_another_model(data: Path, finished: Path) -> None:
-    with pytest.raises(UsageError, match=r"was begun with another seed, model\.d_model; only training"):
+    with pytest.raises(UsageError, match=r"was started with another seed, model\.d_model; only training"):
         Trainer.resume(as_recipe(changed(plain(data, finished) | {"seed": 2}, model={"d_model": 32})))
 
 
@@ -146,7 +146,7 @@ def test_the_command_says_what_to_type(data: Path, scratch: Path, finished: Path
     recipe = write_recipe(scratch / "recipe.yaml", changed(plain(data, finished), model={"d_model": 32}))
     for words, sentence in (
         (["--resume"], "give one run to resume (qkv train --resume RUN) or its recipe"),
-        ([recipe, "--resume"], f"{finished}: was begun with another model.d_model; only training.* and validation.*"),
+        ([recipe, "--resume"], f"{finished}: was started with another model.d_model; only training.* and validation.*"),
         ([recipe], f"{finished}: already holds a run with another model.d_model"),
         (["--resume", scratch / "a", finished], "give one run to resume"),
         (["--resume", scratch / "no.yaml"], f"{scratch / 'no.yaml'}: no such file"),

@@ -272,7 +272,7 @@ def test_a_number_that_is_not_finite_is_refused(folder: Path, value: float) -> N
     weights = torch.zeros(16, 16)
     weights[3, 4] = value
     rewrite_weights(folder, NAME, weights)
-    with pytest.raises(CorruptFolder, match=r"query.weight holds numbers that are not finite"):
+    with pytest.raises(CorruptFolder, match=r"query.weight holds values that are not finite"):
         load_model(folder)
 
 

@@ -77,5 +77,5 @@ def test_scales_that_do_not_fit_are_refused(saved: SavedModel, tmp_path: Path) -
     with pytest.raises(CorruptFolder, match=r"the scales of .* do not fit it"):
         read_weights(tmp_path / "short")
     save_file({key: tensor for key, tensor in tensors.items() if key != name}, tmp_path / "missing")
-    with pytest.raises(CorruptFolder, match="holds int8, which are no weights"):
+    with pytest.raises(CorruptFolder, match="holds int8, not floating-point weights"):
         read_weights(tmp_path / "missing")

@@ -81,7 +81,7 @@ def test_what_is_no_weight_is_refused_by_name_and_kind(kind: torch.dtype, folder
     save_file(tensors | {name: tensors[name].to(kind)}, folder / WEIGHTS)
     (folder / MANIFEST).unlink()
     write_manifest(folder, {"what": "model"})
-    with pytest.raises(CorruptFolder, match=f"{name} holds {str(kind)[6:]}, which are no weights"):
+    with pytest.raises(CorruptFolder, match=f"{name} holds {str(kind)[6:]}, not floating-point weights"):
         load_model(folder)
 
 
