@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qkv.demo.desk import Desk
     from qkv.demo.folder import DemoFolder, Results
 
-INVITATION = "Type words to see how the model pronounces them; an empty line or Ctrl-D leaves."
+INVITATION = "Type words to see how the model pronounces them; an empty line or Ctrl-D quits."
 
 
 def demo(
@@ -20,7 +20,7 @@ def demo(
         Path, typer.Option(help="Where the demonstration keeps its words, its run and its model.")
     ] = Path("runs/demo"),
     minutes: Annotated[
-        float, typer.Option(min=0.01, help="How long to train; starting and measuring come on top.")
+        float, typer.Option(min=0.01, help="Minutes of training; start-up and evaluation come on top.")
     ] = 4.65,
     words: Annotated[int | None, typer.Option(min=100, help="Use only about this many words.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Discard the existing model and train a new one.")] = False,
@@ -71,7 +71,7 @@ def _learn(place: "DemoFolder", minutes: float, words: int | None) -> "Results":
         trainer = place.trainer(minutes, words)
         amount = trainer.recipe.training.stop_after.amount
         verb = "resuming training" if trainer.resuming else "training"
-        typer.echo(f"{verb}, {amount:g} minutes in all; Ctrl-C stops, and the same command resumes", err=True)
+        typer.echo(f"{verb}, {amount:g} minutes in total; Ctrl-C stops, and the same command resumes", err=True)
         result = trainer.train()
         if not result.finished:
             typer.echo(f"stopped after update {result.updates:,}; resume with the same command", err=True)

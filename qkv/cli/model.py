@@ -41,8 +41,8 @@ def export(
     sample: Annotated[
         Path | None,
         typer.Option(
-            help="Sources, one a line, on which a quantised model is compared with float32; by default dev sources of "
-            "the run, or random ones."
+            help="Sources, one per line, on which a quantised model is compared with float32; by default dev sources "
+            "of the run, or random ones."
         ),
     ] = None,
 ) -> None:

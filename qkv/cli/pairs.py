@@ -16,9 +16,9 @@ def distill(
     data: Annotated[
         Path | None, typer.Option(help="A recipe: its data.train is distilled, as training would filter it.")
     ] = None,
-    src: Annotated[Path | None, typer.Option(help="Or the sources, one a line; every line is kept.")] = None,
+    src: Annotated[Path | None, typer.Option(help="Or the sources, one per line; every line is kept.")] = None,
     tgt: Annotated[
-        Path | None, typer.Option(help="The targets of --src, one a line; only --closest needs them.")
+        Path | None, typer.Option(help="The targets of --src, one per line; only --closest needs them.")
     ] = None,
     out: NewFolder = Path("distilled"),
     closest: Annotated[

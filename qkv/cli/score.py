@@ -56,7 +56,7 @@ def score(
         reporter.close()
     if tokens:
         perplexity = math.exp(min(-log_prob / tokens, 700.0))
-        typer.echo(f"{done:,} pairs, {tokens:,} tokens with END: perplexity {perplexity:.4f} a token", err=True)
+        typer.echo(f"{done:,} pairs, {tokens:,} tokens with END: perplexity {perplexity:.4f} per token", err=True)
 
 
 def _pairs(

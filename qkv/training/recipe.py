@@ -77,8 +77,8 @@ class ValidationConfig(Config):
     max_sources: int | None = Field(default=None, ge=1)
     """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
     search: Annotated[AnySearch | None, BeforeValidator(_greedy_unless_said)] = None
-    """The search whose outputs `metrics` measure; null: greedy, or refine for a non-autoregressive decoder. With no kind,
-    the keys are those of greedy."""
+    """The search whose outputs `metrics` measure; null: greedy, or refine for a non-autoregressive decoder.
+    With no kind, the keys are those of greedy."""
 
     @model_validator(mode="after")
     def _best_is_measured(self) -> "ValidationConfig":

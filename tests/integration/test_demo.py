@@ -29,7 +29,7 @@ def first(in_memory: Path, forks: Forks) -> tuple[Path, Ended]:
 def test_it_trains_measures_and_shows(first: tuple[Path, Ended]) -> None:
     folder, ended = first
     assert ended.code == 0, ended.stderr
-    assert "training, 0.03 minutes in all" in ended.stderr
+    assert "training, 0.03 minutes in total" in ended.stderr
     assert "6 words that the model has not seen" in ended.stdout
     for words in ("WER", "PER", "95 % interval", "Published WER, for orientation", "Which letters of"):
         assert words in ended.stdout
@@ -70,7 +70,7 @@ def test_words_are_answered_at_a_prompt(first: tuple[Path, Ended], forks: Forks,
 def test_interrupted_while_it_trains_it_goes_on(scratch: Path, forks: Forks) -> None:
     terminal = Terminal(forks, "demo", "--folder", scratch / "demo", *FEW, "--minutes", 60)
     run = scratch / "demo" / "run"
-    assert "training, 60 minutes in all" in terminal.until("59:")
+    assert "training, 60 minutes in total" in terminal.until("59:")
     terminal.hit(CTRL_C)
     code, rest = terminal.end()
     updates = len(updates_of(run))
@@ -83,7 +83,7 @@ def test_interrupted_while_it_trains_it_goes_on(scratch: Path, forks: Forks) -> 
     child.send(signal.SIGINT)
     ended = child.wait()
     assert ended.code == 130
-    assert "resuming training, 60 minutes in all" in ended.stderr
+    assert "resuming training, 60 minutes in total" in ended.stderr
     assert [update for update, *_ in updates_of(run)][: updates + 1] == list(range(1, updates + 2))
     assert ended.stderr.splitlines()[-1].startswith("stopped after update")
 
@@ -95,6 +95,6 @@ def test_again_trains_anew(first: tuple[Path, Ended], forks: Forks) -> None:
     before = [path.stat().st_mtime_ns for path in (recipe, results)]
     ended = start(forks, folder, "--again", "--minutes", 0.01).wait()
     assert ended.code == 0, ended.stderr
-    assert "training, 0.01 minutes in all" in ended.stderr
+    assert "training, 0.01 minutes in total" in ended.stderr
     after = [path.stat().st_mtime_ns for path in (recipe, results)]
     assert all(new > old for new, old in zip(after, before, strict=True))
