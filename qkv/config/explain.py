@@ -55,7 +55,8 @@ class _Spot:
 def checked(cls: type[C], data: Any, context: str | None = None) -> C | list[Problem]:
     """`data` as a `cls`, or the problems that it has; `context` as in `WRITTEN_BY_QKV`."""
     try:
-        return cls.__pydantic_validator__.validate_python(data, context=context)  # type: ignore[no-any-return]
+        valid: C = cls.__pydantic_validator__.validate_python(data, context=context)
+        return valid
     except ValidationError as error:
         return explain(cls, data, error)
 

@@ -19,14 +19,14 @@ def definitions(modules: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found = defaultdict(list)
     for path, source in modules:
         for node in ast.parse(source).body:
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if not is_function and not isinstance(node, ast.ClassDef):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
-            if node.name.startswith("_") or path.endswith("/standalone.py"):  # type: ignore[attr-defined]
+            is_function = not isinstance(node, ast.ClassDef)
+            if node.name.startswith("_") or path.endswith("/standalone.py"):
                 continue
-            if is_function and (path.startswith("cli/") or node.name == "main"):  # type: ignore[attr-defined]
+            if is_function and (path.startswith("cli/") or node.name == "main"):
                 continue
-            found[node.name].append(path)  # type: ignore[attr-defined]
+            found[node.name].append(path)
     return found
 
 

@@ -48,7 +48,7 @@ def test_every_given_text_is_the_target_of_what_the_model_says(straight: Path, m
     found = Translator(model, "torch", SEARCH).translate(texts(mono))
     assert texts(straight / "train.src") == [one.text for one in found]
     assert sorted(path.name for path in straight.iterdir()) == [MANIFEST, MARKER, "train.src", "train.tgt"]
-    about = verify_folder(straight)
+    about = dict(verify_folder(straight))
     assert about["what"] == "synthetic pairs"
     assert about["reverse model"] == [read_manifest(model)["checksum"]]
 

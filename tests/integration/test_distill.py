@@ -67,7 +67,7 @@ def test_line_n_is_what_the_teacher_says_to_line_n(straight: Path, teacher: Path
 def test_the_manifest_says_what_it_was_made_from(
     straight: Path, teacher: Path, lines: Path, scratch: Path, forks: Forks
 ) -> None:
-    found = verify_folder(straight)
+    found = dict(verify_folder(straight))
     assert found["what"] == "distilled data"
     assert found["teacher"] == [read_manifest(teacher)["checksum"]]
     assert found["search"] == SEARCH.within(None).model_dump(mode="json")

@@ -44,7 +44,8 @@ def test_training_validates_by_refining_and_counts_what_does_not_fit(runs: Path)
     assert all("exact" in line for line in lines if "validation" in line)
     assert sum(line.get("left_out", 0) for line in lines) > 0  # words with twins do not fit without upsampling
     assert not any("left_out" in line for line in read_metrics(runs / "mask" / "metrics.jsonl"))
-    assert "exact" in read_manifest(runs / "ctc" / "best")["scores"]
+    scores: Any = dict(read_manifest(runs / "ctc" / "best"))["scores"]
+    assert "exact" in scores
     assert any((runs / "ctc" / "samples").iterdir())
 
 

@@ -5,6 +5,7 @@ import os
 import pty
 import random
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 from tests.support.commands import GREEDY, QKV, TORCH, quiet, refused, written, written_lines
 from tests.support.forks import Forks, buffered
+from tests.support.small import transformer
 from tests.support.speaker import save_speaker, speaker
 
 
@@ -63,12 +65,16 @@ def test_a_line_for_each_line(content: bytes, count: int, model: Path, scratch: 
         assert out == quiet(forks.qkv("translate", model, *GREEDY, stdin=written(scratch / "lf", b"aa ab\n\nba\n")))
 
 
+def has_lines(path: Path, count: int) -> bool:
+    return path.read_bytes().count(b"\n") == count
+
+
 def test_a_person_is_answered_at_once(model: Path, straight: str, lines: Path, forks: Forks) -> None:
     keyboard, terminal = pty.openpty()
     child = forks.start_qkv("translate", model, *GREEDY, stdin=Path(os.ttyname(terminal)))
     for number, line in enumerate(lines.read_bytes().splitlines(keepends=True)[:3], start=1):
         os.write(keyboard, line)
-        child.until(lambda count=number: child.out.read_bytes().count(b"\n") == count)  # type: ignore[misc]
+        child.until(partial(has_lines, child.out, number))
     os.write(keyboard, b"\x04")
     ended = child.wait()
     os.close(keyboard)
@@ -179,12 +185,12 @@ def test_settings_that_are_wrong(model: Path, forks: Forks) -> None:
 
 def test_input_that_is_no_text(model: Path, scratch: Path, forks: Forks) -> None:
     invalid = written(scratch / "in", b"aa\nab \xff\xfe ba\nbb\n")
-    for given in ({"stdin": invalid}, {}):
-        arguments = [] if given else ["--input", invalid]
-        sentence = refused(forks.qkv("translate", model, *GREEDY, *arguments, **given), 1)  # type: ignore[arg-type]
-        assert sentence.startswith(f"{'standard input' if given else invalid}:2:4: not valid UTF-8")
+    for stdin in (invalid, None):
+        arguments = [] if stdin else ["--input", invalid]
+        sentence = refused(forks.qkv("translate", model, *GREEDY, *arguments, stdin=stdin), 1)
+        assert sentence.startswith(f"{'standard input' if stdin else invalid}:2:4: not valid UTF-8")
         assert "--invalid-utf8 replace" in sentence
-        replaced = forks.qkv("translate", model, *GREEDY, "--invalid-utf8", "replace", *arguments, **given)  # type: ignore[arg-type]
+        replaced = forks.qkv("translate", model, *GREEDY, "--invalid-utf8", "replace", *arguments, stdin=stdin)
         assert quiet(replaced).count("\n") == 3
     binary = written(scratch / "binary", random.Random(0).randbytes(5000))
     assert "standard input:1:" in refused(forks.qkv("translate", model, *GREEDY, stdin=binary), 1)
@@ -225,7 +231,7 @@ def test_models_that_are_wrong(model: Path, lines: Path, scratch: Path, forks: F
     assert "is missing" in sentence(broken)
     sick = speaker()
     with torch.no_grad():
-        next(sick.model.decoder.parameters())[0] = torch.nan
+        next(transformer(sick.model).decoder.parameters())[0] = torch.nan
     folder = save_speaker(scratch / "sick")
     write_tensors(folder / "model.safetensors", named_weights(sick.model))
     write_manifest_again(folder)

@@ -37,9 +37,9 @@ def test_a_job_is_killed_again_and_again(model: Path, lines: Path, straight: str
     """kill -9 at random moments; each start goes on, and the output is that of one go, byte for byte."""
     output, source = scratch / "out", random.Random()
     began, kills = time.monotonic(), 0
-    slowly = ("tests.support.translating:slowly", 4, 0.1, *job(model, lines, output))
+    slowly, arguments = "tests.support.translating:slowly", job(model, lines, output)
     while True:
-        child = forks.start(*slowly)  # type: ignore[arg-type]
+        child = forks.start(slowly, 4, 0.1, *arguments)
         # The first one is too short for the whole job; on a busy machine later ones are long enough.
         end = time.monotonic() + source.uniform(0.1, 1.2 + 0.2 * kills)
         while time.monotonic() < end and (code := child.poll()) is None:

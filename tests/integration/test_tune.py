@@ -17,6 +17,7 @@ from qkv.models.saved.folder import CONFIG, SavedConfig, load_model, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_search
 from qkv.search.refinement.base import reader_for
+from qkv.search.greedy import GreedyConfig
 from qkv.search.refinement.ctc import CtcReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.training.run.folder import RunFolder
@@ -118,7 +119,7 @@ def test_what_is_asked_for_comes_first(run: Path) -> None:
     assert kept == BeamConfig(size=4, length_penalty={"kind": "power", "alpha": 0.5})
     other = translation_config(["search.length_penalty.kind=none"], run).search
     assert other == BeamConfig(size=3, length_penalty={"kind": "none"})
-    assert translation_config(["search=greedy"], run).search.kind == "greedy"  # type: ignore[attr-defined]
+    assert translation_config(["search=greedy"], run).search == GreedyConfig()
     assert translation_config(["search.kind=beam"], run).search == BeamConfig()
 
 
@@ -208,7 +209,7 @@ def test_equal_scores_keep_the_present_settings(
 @pytest.mark.parametrize("sources", [1, 3])
 def test_progress_ends_at_its_total(sources: int, run: Path) -> None:
     seen: list[tuple[int, int | None]] = []
-    test = EvaluationSet("dev", [["a"]] * sources, SOURCES[:sources])  # type: ignore[arg-type]
+    test = EvaluationSet("dev", [["a"]] * sources, list(SOURCES[:sources]))
     points = [{"search.size": "1"}, {"search.size": "2"}]
     tune(Translator(run), test, [METRICS["exact"]], {}, points, lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1]

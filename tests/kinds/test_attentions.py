@@ -202,7 +202,7 @@ def test_shared_keys_and_values_are_fewer_also_in_the_cache() -> None:
     state: Any = steps.start(*sources([4]))
     # Keys and values of two heads each.
     assert state.cache.tensor.shape[2] == 2 * 2
-    assert model.decoder.layers[0].attention.key.weight.shape == (8, 16)
+    assert model.get_parameter("decoder.layers.0.attention.key.weight").shape == (8, 16)
 
 
 @pytest.mark.parametrize(

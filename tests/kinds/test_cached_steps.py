@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.inference.transformer import TransformerInference
 from qkv.models.transformer.model import Transformer
 from qkv.search.models import Ensemble, ModelSteps, PrefixSteps
 from qkv.search.protocol import StepFunction
@@ -48,7 +49,7 @@ def model() -> Transformer:
 def test_encoding_equals_the_model_s(model: Transformer) -> None:
     src, keep = sources([7, 3, 0])
     with torch.no_grad():
-        ours, theirs = ModelSteps(model).model.encode(src, keep), model.encode(src, keep)  # type: ignore[attr-defined]
+        ours, theirs = TransformerInference(model).encode(src, keep), model.encode(src, keep)
     torch.testing.assert_close(ours[keep], theirs[keep], atol=1e-6, rtol=0)
 
 

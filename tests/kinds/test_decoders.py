@@ -97,7 +97,7 @@ def test_a_saved_model_says_the_same(kind: str, tmp_path: Path) -> None:
     assert loaded.config == config
     assert isinstance(loaded.model, ParallelModel)
     sources = [[5, 6, 7], [8], [9, 10, 11, 12, 5]]
-    assert decode(loaded.model, sources) == decode(model, sources)  # type: ignore[arg-type]
+    assert decode(loaded.model, sources) == decode(model, sources)
 
 
 @every_kind

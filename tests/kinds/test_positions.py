@@ -8,7 +8,7 @@ from qkv.core.errors import QkvError
 from qkv.functional.attention import masked_softmax, merge_heads, scaled_dot_scores, split_heads
 from qkv.functional.masks import causal
 from qkv.kernels.window import Window
-from qkv.layers.attention import MultiHeadAttention
+from qkv.layers.attention import Attention, MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.truncated import TruncatedAttention
 from qkv.layers.positions import Positions, positions
@@ -35,7 +35,7 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def read(scheme: Positions, layer: MultiHeadAttention, x: Tensor, context: AttentionContext) -> Tensor:
+def read(scheme: Positions, layer: Attention, x: Tensor, context: AttentionContext) -> Tensor:
     """One layer on embedded tokens: every place where a scheme acts."""
     with torch.no_grad():
         return layer(scheme.embed(x, context.q_position_ids), context)
@@ -96,7 +96,7 @@ def test_a_window_knows_positions_as_the_dense_form_does(kind: str, dilation: in
     x, true = torch.randn(2, 40, WIDTH).double(), torch.arange(40)
     drawn = torch.stack([torch.randperm(90)[:40].sort().values for _ in x]) if position_ids == "drawn" else None
     window, dense = (
-        read(scheme, layer, x, AttentionContext(true, true, predicate, drawn=drawn))  # type: ignore[arg-type]
+        read(scheme, layer, x, AttentionContext(true, true, predicate, drawn=drawn))
         for predicate in (causal, lambda q_pos, k_pos: k_pos <= q_pos)
     )
     torch.testing.assert_close(window, dense, rtol=0, atol=1e-10)
@@ -130,7 +130,7 @@ def test_shaw_drops_the_same_weights_of_keys_and_of_distances() -> None:
     layer = MultiHeadAttention(WIDTH, 1, 0.5, Shaw(WIDTH, 0)).double()
     x, pos = torch.randn(WIDTH).double().expand(2, LENGTH, WIDTH), torch.arange(LENGTH)
     for scale, expected in ((-1, False), (1, True)):
-        layer.positions.values.copy_(scale * layer.value(x[0, :1]))
+        layer.get_parameter("positions.values").copy_(scale * layer.value(x[0, :1]))
         assert bool((layer(x, AttentionContext(pos, pos)) - layer.output.bias).abs().gt(1e-9).any()) == expected
     assert not torch.allclose(layer(x, AttentionContext(pos, pos)), layer(x, AttentionContext(pos, pos)))
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import LlamaConfig, LongformerConfig, ReformerConfig, T5Config
+from transformers import GPTNeoXConfig, LlamaConfig, LongformerConfig, ReformerConfig, T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXConfig, GPTNeoXRotaryEmbedding  # type: ignore[attr-defined]
+from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
 from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as neox_rotary
 from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as gptj_rotary
 from transformers.models.gptj.modeling_gptj import create_sinusoidal_positions
@@ -62,7 +62,8 @@ def test_sparse_weights_are_those_of_the_entmax_package(ours: object, theirs: st
     found, wanted = ours(scores), getattr(entmax_package, theirs)(scores, dim=-1)
     assert_close(found, wanted, 1e-9)
     upstream = draw(*scores.shape, seed=1).double()
-    assert_close(*(torch.autograd.grad(weights, scores, upstream)[0] for weights in (found, wanted)), 1e-9)  # type: ignore[arg-type, call-arg]
+    ours_by, theirs_by = (torch.autograd.grad(weights, scores, upstream)[0] for weights in (found, wanted))
+    assert_close(ours_by, theirs_by, 1e-9)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -105,7 +106,8 @@ def test_rotary_halves_are_those_of_llama_and_neox() -> None:
     sizes: dict[str, Any] = {"hidden_size": HEADS * WIDTH, "num_attention_heads": HEADS, "max_position_embeddings": 64}
     llama = LlamaRotaryEmbedding(LlamaConfig(**sizes))
     assert_close(ours, llama_rotary(q, q, *llama(q, positions[None]))[0])
-    neox = GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rotary_pct=1.0))  # type: ignore[call-arg]
+    sizes["rotary_pct"] = 1.0  # of a head, unlike by default
+    neox = GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes))
     assert_close(ours, neox_rotary(q, q, *neox(q, positions[None]))[0])
 
 
@@ -199,4 +201,5 @@ def test_uniform_smoothing_is_that_of_pytorch(epsilon: float) -> None:
     ours, _ = smoothed_cross_entropy(logits.log_softmax(dim=-1), targets, uniform(20, epsilon))
     theirs = F.cross_entropy(logits, targets, label_smoothing=epsilon, reduction="sum")
     assert_close(ours, theirs, 1e-4)
-    assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))  # type: ignore[arg-type]
+    found, wanted = (torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs))
+    assert_close(found, wanted)

@@ -16,10 +16,11 @@ from qkv.functional.masks import causal
 from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.heads.base import NO_CONTEXT
+from qkv.models.heads.linear import output_matrix
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL
-from tests.support.small import VOCAB, batch_of, small_model, stir
+from tests.support.small import VOCAB, batch_of, gradient_of, small_model, stir
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 types = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -44,10 +45,13 @@ def attention_pairs(ours: Any, theirs: Any) -> Pairs:
 
 def attention_gradients(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> Pairs:
     for name in ("weight", "bias"):
-        found = torch.cat([getattr(linear, name).grad for linear in projections(ours)])
-        yield found, getattr(theirs, f"in_proj_{name}").grad
-    yield ours.output.weight.grad, theirs.out_proj.weight.grad  # type: ignore[misc]
-    yield ours.output.bias.grad, theirs.out_proj.bias.grad  # type: ignore[misc]
+        found = torch.cat([gradient_of(getattr(linear, name)) for linear in projections(ours)])
+        yield found, gradient_of(getattr(theirs, f"in_proj_{name}"))
+    yield from gradients(plain_pairs(ours.output, theirs.out_proj))
+
+
+def gradients(pairs: Pairs) -> Pairs:
+    return ((gradient_of(ours), gradient_of(theirs)) for ours, theirs in pairs)
 
 
 def plain_pairs(ours: Any, theirs: Any) -> Pairs:
@@ -92,16 +96,16 @@ def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transfo
         batch_first=True,
         custom_encoder=nn.TransformerEncoder(encoder_layer, 2, norms[0], enable_nested_tensor=False),
         custom_decoder=nn.TransformerDecoder(decoder_layer, 3, norms[1]),
-    ).to(ours.head.weight.dtype)  # type: ignore[arg-type]
+    ).to(output_matrix(ours.head).dtype)
     for our_stack, their_stack in stacks(ours, theirs):
         for our_layer, their_layer in zip(our_stack.layers, their_stack.layers, strict=True):
             pairs = list(layer_pairs(our_layer, their_layer))
-            for mine, other in zip(our_attentions(our_layer), torch_attentions(their_layer), strict=True):
-                pairs += attention_pairs(mine, other)
-            for mine, other in pairs:  # type: ignore[assignment]
+            for attention, twin in zip(our_attentions(our_layer), torch_attentions(their_layer), strict=True):
+                pairs += attention_pairs(attention, twin)
+            for mine, other in pairs:
                 other.copy_(mine)
         if pre_norm:
-            for mine, other in plain_pairs(our_stack.final, their_stack.norm):  # type: ignore[assignment]
+            for mine, other in plain_pairs(our_stack.final, their_stack.norm):
                 other.copy_(mine)
     return theirs
 
@@ -109,11 +113,11 @@ def torch_twin(ours: Transformer, activation: str, pre_norm: bool) -> nn.Transfo
 def gradient_pairs(ours: Transformer, theirs: nn.Transformer, pre_norm: bool) -> Pairs:
     for our_stack, their_stack in stacks(ours, theirs):
         for our_layer, their_layer in zip(our_stack.layers, their_stack.layers, strict=True):
-            yield from ((mine.grad, other.grad) for mine, other in layer_pairs(our_layer, their_layer))  # type: ignore[misc]
+            yield from gradients(layer_pairs(our_layer, their_layer))
             for mine, other in zip(our_attentions(our_layer), torch_attentions(their_layer), strict=True):
                 yield from attention_gradients(mine, other)
         if pre_norm:
-            yield from ((mine.grad, other.grad) for mine, other in plain_pairs(our_stack.final, their_stack.norm))  # type: ignore[misc]
+            yield from gradients(plain_pairs(our_stack.final, their_stack.norm))
 
 
 def waves(length: int) -> Tensor:
@@ -143,7 +147,7 @@ def torch_forward(theirs: nn.Transformer, batch: Batch, matrix: Tensor) -> Tenso
     return decoded
 
 
-def close(ours: Tensor | None, theirs: Tensor | None, dtype: torch.dtype) -> None:
+def close(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> None:
     torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
@@ -159,7 +163,7 @@ def test_the_model_is_torch_nn_transformer(dtype: torch.dtype, activation: str, 
         1, num_heads=HEADS, decoder_layers=3, residual=residual, feed_forward=activation, share_embeddings="all"
     ).to(dtype)
     theirs = torch_twin(ours, activation, pre_norm)
-    matrix = ours.head.weight.detach().clone().requires_grad_()
+    matrix = output_matrix(ours.head).detach().clone().requires_grad_()
     batch = batch_of([(longest, 3), (2, 6), (5, longest)])
 
     decoded, expected = ours.states(batch.src, batch.src_keep, batch.tgt_in), torch_forward(theirs, batch, matrix)
@@ -174,7 +178,7 @@ def test_the_model_is_torch_nn_transformer(dtype: torch.dtype, activation: str, 
 
     (loss / len(targets)).backward()
     wanted.backward()
-    close(ours.head.weight.grad, matrix.grad, dtype)  # type: ignore[arg-type]
+    close(gradient_of(output_matrix(ours.head)), gradient_of(matrix), dtype)
     pairs = list(gradient_pairs(ours, theirs, pre_norm))
     for mine, other in pairs:
         close(mine, other, dtype)
@@ -196,7 +200,7 @@ def same_gradients(mine: Tensor, other: Tensor, inputs: list[tuple[Tensor, Tenso
     (mine * direction).sum().backward()
     (other * direction).sum().backward()
     for our_input, their_input in inputs:
-        close(our_input.grad, their_input.grad, dtype)
+        close(gradient_of(our_input), gradient_of(their_input), dtype)
 
 
 def twice(*shape: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -47,8 +47,8 @@ def test_equals_the_loops_of_the_equation(sizes: tuple[int, ...]) -> None:
         expected = {j: e / sum(exps.values()) for j, e in exps.items()}
         for j in range(sizes[3]):
             assert abs(weights[b, h, i, j] - expected.get(j, 0.0)) < 1e-10
-        total = sum(expected[j] * v[b, h, j] for j in allowed)
-        assert torch.allclose(context[b, h, i], total, rtol=0, atol=1e-10)  # type: ignore[arg-type]
+        total = torch.stack([expected[j] * v[b, h, j] for j in allowed]).sum(dim=0)
+        assert torch.allclose(context[b, h, i], total, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -137,8 +137,8 @@ def test_the_sum_over_heads_equals_concatenation_before_the_output_projection() 
     q, k, v = inputs(2, 3, 5, 7, 4, 4)
     w_o = draw(12, 12)
     context, _ = scaled_dot_product(q, k, v)
-    by_head = sum(context[:, h] @ w_o[h * 4 : (h + 1) * 4] for h in range(3))
-    assert torch.allclose(merge_heads(context) @ w_o, by_head, rtol=0, atol=1e-10)  # type: ignore[arg-type]
+    by_head = torch.stack([context[:, h] @ w_o[h * 4 : (h + 1) * 4] for h in range(3)]).sum(dim=0)
+    assert torch.allclose(merge_heads(context) @ w_o, by_head, rtol=0, atol=1e-10)
 
 
 def test_split_and_merge_are_inverse_and_head_h_has_slice_h() -> None:

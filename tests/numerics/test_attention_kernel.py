@@ -98,9 +98,9 @@ def test_dropout_acts_on_the_weights_as_drawn_by_the_same_seed(
 def test_gradcheck(rate: float) -> None:
     q, k, v, bias = draw(1, 2, 3, 2), draw(1, 2, 4, 2), draw(1, 2, 4, 3), draw(1, 2, 3, 4)
 
-    def run(*tensors: Tensor) -> Tensor:
+    def run(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
         torch.manual_seed(0)
-        return attention(*tensors[:3], torch.tensor([[[[True, True, False, True]]]]), tensors[3], dropout=rate)  # type: ignore[arg-type, call-arg, misc]
+        return attention(q, k, v, torch.tensor([[[[True, True, False, True]]]]), bias, dropout=rate)
 
     assert torch.autograd.gradcheck(run, (q, k, v, bias))
 

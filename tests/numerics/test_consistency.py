@@ -226,10 +226,11 @@ def test_float32_is_close_to_float64() -> None:
 
 def test_bfloat16_autocast_sums_in_float32() -> None:
     leaves = [x.detach().float().requires_grad_() for x in draw()[:3]]
+    states, weight, bias = leaves
     targets = draw()[3]
     with torch.autocast("cpu", torch.bfloat16):
-        loss, nll = linear_consistent_cross_entropy(*leaves, targets, MIXED, UNEQUAL, chunk=3)  # type: ignore[arg-type, call-arg, misc]
-    expected, expected_nll = slow(*leaves, targets, MIXED, UNEQUAL)
+        loss, nll = linear_consistent_cross_entropy(states, weight, bias, targets, MIXED, UNEQUAL, chunk=3)
+    expected, expected_nll = slow(states, weight, bias, targets, MIXED, UNEQUAL)
     assert loss.dtype == nll.dtype == torch.float32
     assert torch.allclose(loss, expected, rtol=2e-2)
     assert torch.allclose(nll, expected_nll, rtol=2e-2)

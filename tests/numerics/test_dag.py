@@ -116,8 +116,8 @@ def test_the_best_way_is_no_more_probable_than_all() -> None:
     nll, path = dag_nll(said, links, lengths, sizes), dag_alignment(said, links, lengths, sizes)
     for b in range(4):
         stops = [0, *path[b, : lengths[b]].tolist(), int(sizes[b]) - 1]
-        score = sum(links[b, u, v] for u, v in pairwise(stops))
-        score = score + sum(said[b, v, at] for at, v in enumerate(stops[1:-1]))  # type: ignore[assignment]
+        score = sum(links[b, u, v].item() for u, v in pairwise(stops))
+        score += sum(said[b, v, at].item() for at, v in enumerate(stops[1:-1]))
         assert score <= -nll[b] + 1e-12
 
 

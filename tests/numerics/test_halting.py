@@ -288,5 +288,7 @@ def test_a_pass_that_only_looks_costs_nothing() -> None:
         report = objective.training_loss(model, batch, 1)
     encoder, _, second = heard
     tokens = batch.tgt_weight.sum(dim=1).double()
-    means = [(each.steps + each.remainder).sum(1) / (each.steps > 0).sum(1) for each in (encoder, second)]
-    assert float(report.sum.detach()) - report.nll == pytest.approx(0.2 * float(sum(means) @ tokens))
+    first_mean, second_mean = (
+        (each.steps + each.remainder).sum(1) / (each.steps > 0).sum(1) for each in (encoder, second)
+    )
+    assert float(report.sum.detach()) - report.nll == pytest.approx(0.2 * float((first_mean + second_mean) @ tokens))

@@ -18,6 +18,7 @@ from qkv.functional.lsh import (
 from qkv.functional.lsh import lsh_attention as dense_lsh_attention
 from qkv.kernels import lsh
 from qkv.kernels.lsh import assign_buckets, lsh_attention, sort_by_bucket
+from tests.support.memory import saved_bytes
 
 # (length, chunk): one position, fewer than a chunk, one chunk, several, several and some more.
 SIZES = [(1, 4), (3, 4), (4, 4), (12, 4), (14, 4), (9, 2), (5, 1)]
@@ -71,7 +72,7 @@ def test_each_row_is_hashed_into_its_own_number_of_buckets() -> None:
                 for stage, size in enumerate((first, second))
                 if size > 1
             ]
-            expected = combine_hashes(*hashes, second) if second > 1 else hashes[0]  # type: ignore[arg-type, call-arg]
+            expected = combine_hashes(hashes[0], hashes[1], second) if second > 1 else hashes[0]
             assert torch.equal(found[number, row], expected)
 
 
@@ -181,8 +182,8 @@ def test_memory_does_not_hold_a_square() -> None:
     """What autograd keeps grows in step with the length."""
 
     def saved(length: int) -> int:
-        q, sizes = torch.randn(1, 1, length, 8, requires_grad=True), []
-        with torch.autograd.graph.saved_tensors_hooks(lambda x: sizes.append(x.nbytes) or x, lambda x: x):
+        q = torch.randn(1, 1, length, 8, requires_grad=True)
+        with saved_bytes() as sizes:
             lsh_attention(q, q, q, torch.randint(8, (2, 1, 1, length)), 16)
         return sum(sizes)
 

@@ -63,9 +63,9 @@ def test_residual_norm_equals_its_twin(shape: tuple[int, ...], rate: float) -> N
 
 
 def test_residual_norm_passes_gradcheck() -> None:
-    def run(*tensors: Tensor) -> Tensor:
+    def run(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         torch.manual_seed(0)
-        return residual_norm(*tensors, rate=0.4)  # type: ignore[arg-type, misc]
+        return residual_norm(x, added, weight, bias, rate=0.4)
 
     assert torch.autograd.gradcheck(run, (draw(3, 5), draw(3, 5, seed=1), draw(5, seed=2), draw(5, seed=3)))
 

@@ -1,6 +1,7 @@
 """Relative positions: Shaw's vectors, T5's buckets, ALiBi's slopes, each against loops, and the fast twins."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -67,12 +68,13 @@ def test_fast_forms_equal_the_equations(row: Tensor) -> None:
     """Results and gradients."""
     q, weights, table, bias = random(2, 2, 3, 4), random(2, 2, 3, 7), random(2 * REACH + 1, 4), random(32, 2)
     c, bucket = clipped(row, REACH), t5_buckets(row, causal=False)
-    for plain, kernel, inputs, index in (
+    forms: list[tuple[Callable[..., Tensor], Callable[..., Tensor], tuple[Tensor, ...], Tensor]] = [
         (shaw_scores, fast.shaw_scores, (q, table), c),
         (shaw_context, fast.shaw_context, (weights, table), c),
         (t5_bias, fast.t5_bias, (bias,), bucket),
-    ):
-        ours, theirs = kernel(*inputs, index), plain(*inputs, index)  # type: ignore[call-arg]
+    ]
+    for plain, kernel, inputs, index in forms:
+        ours, theirs = kernel(*inputs, index), plain(*inputs, index)
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
         upstream = torch.randn_like(theirs)
         for found, expected in zip(

@@ -117,21 +117,19 @@ def test_a_stack_that_adds_nothing_ends_in_one_norm(kind: str, normed: bool) -> 
     encoder = small_model(residual=kind).encoder.double()
     for layer in encoder.layers:
         with torch.no_grad():
-            for linear in (layer.attention.output, layer.feed_forward.outer):
-                linear.weight.zero_()
-                linear.bias.zero_()
-            for residual in (layer.attention_residual, layer.feed_forward_residual):
-                if hasattr(residual, "outer_norm"):
-                    residual.outer_norm.bias.zero_()
+            for name, parameter in layer.named_parameters():
+                if name.startswith(("attention.output.", "feed_forward.outer.")) or name.endswith("outer_norm.bias"):
+                    parameter.zero_()
     x, pos = torch.randn(2, 3, 16, dtype=torch.float64), torch.arange(3)
-    wanted = norm_of(x, encoder.final) if normed else x  # type: ignore[arg-type]
+    assert isinstance(encoder.final, nn.LayerNorm) == normed
+    wanted = norm_of(x, encoder.final) if isinstance(encoder.final, nn.LayerNorm) else x
     torch.testing.assert_close(encoder(x, AttentionContext(pos, pos)), wanted, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("kind", residuals.names())
 def test_the_order_of_the_sublayers(kind: str) -> None:
     """Past, source, feed-forward, each inside its own connection."""
-    layer = small_model(residual=kind).decoder.layers[0].double()
+    layer = next(small_model(residual=kind).decoder.in_order()).double()
     x, memory, pos = torch.randn(1, 3, 16).double(), torch.randn(1, 4, 16).double(), torch.arange(3)
     context, cross_context = AttentionContext(pos, pos), AttentionContext(pos, torch.arange(4))
     key_value = layer.cross_attention.project(memory, cross_context.k_pos)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from qkv.kernels.dropout import dropout
 from qkv.kernels.recompute import Branch, Step, reversible, undo
+from tests.support.memory import saved_bytes
 
 WIDTH = 6
 
@@ -85,8 +86,7 @@ def test_frozen_weights_and_inputs_get_no_gradient() -> None:
 def test_what_is_kept_does_not_grow_with_the_depth() -> None:
     def kept(count: int, backwards: bool) -> int:
         branches, outside, x = sublayers(count)
-        sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.nbytes) or t, lambda t: t):
+        with saved_bytes() as sizes:
             if backwards:
                 reversible(x, x, steps_of(branches, outside))
             else:

@@ -7,6 +7,7 @@ from torch import Tensor
 from qkv.kernels.dropout import dropout
 from qkv.kernels.recompute import in_slices
 from qkv.layers.feed_forward import FeedForward, PositionWise, SwigluFeedForward
+from tests.support.memory import saved_bytes
 from tests.support.small import batch_of, decode, small_model
 
 
@@ -44,8 +45,8 @@ def test_wide_vectors_exist_for_one_slice_only() -> None:
     f, kept = FeedForward(6, 40, activation=activation), []
     x = torch.randn(2, 64, 6, requires_grad=True)
     for chunk in (None, 8):
-        f.chunk, sizes = chunk, []  # type: ignore[var-annotated]
-        with torch.autograd.graph.saved_tensors_hooks(lambda t, to=sizes: to.append(t.nbytes) or t, lambda t: t):  # type: ignore[misc]
+        f.chunk = chunk
+        with saved_bytes() as sizes:
             y = f(x)
         y.sum().backward()
         kept.append(sum(sizes))

@@ -13,6 +13,7 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.models.transformer.wirings import wirings
 from qkv.search.models import ModelSteps, PrefixSteps
+from qkv.search.protocol import StepFunction
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, decode, small_config, small_model, stir
 
@@ -156,8 +157,8 @@ def test_cached_steps_follow_beams_and_give_alignments_over_the_source(changes: 
     first, second = (torch.randint(5, VOCAB, (6,)) for _ in range(2))
     rows, kept = torch.tensor([3, 3, 5, 4]), torch.tensor([1, 2])
     outputs = []
-    for steps in (ModelSteps(model, attention=True), PrefixSteps(model)):
-        _, state = steps.step(first, steps.start(batch.src, batch.src_keep, beams=2))  # type: ignore[arg-type]
+    for steps in list[StepFunction]([ModelSteps(model, attention=True), PrefixSteps(model)]):
+        _, state = steps.step(first, steps.start(batch.src, batch.src_keep, beams=2))
         output, _ = steps.step(second[:4], state.reorder(rows, kept))
         outputs.append(output)
     torch.testing.assert_close(outputs[0].log_probs, outputs[1].log_probs, atol=1e-5, rtol=0)

@@ -51,8 +51,14 @@ def same(ours: Tensor, expected: Tensor) -> None:
 def rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
     """Those rows, in that order, as wide as before."""
     index = torch.tensor(rows)
-    tensors = (batch.src, batch.src_keep, batch.tgt_in, batch.tgt_out, batch.tgt_weight)
-    return Batch(*(tensor[index] for tensor in tensors), pairs=[batch.pairs[row] for row in rows])  # type: ignore[arg-type, misc]
+    return Batch(
+        batch.src[index],
+        batch.src_keep[index],
+        batch.tgt_in[index],
+        batch.tgt_out[index],
+        batch.tgt_weight[index],
+        pairs=[batch.pairs[row] for row in rows],
+    )
 
 
 def garbage(like: Tensor, seed: int) -> Tensor:
@@ -63,8 +69,8 @@ def wider(batch: Batch, src_columns: int, tgt_columns: int) -> Batch:
     """The same sentences with more padding."""
     pad = torch.nn.functional.pad
     src, src_keep = (pad(tensor, (0, src_columns)) for tensor in (batch.src, batch.src_keep))
-    tgt = (pad(tensor, (0, tgt_columns)) for tensor in (batch.tgt_in, batch.tgt_out, batch.tgt_weight))
-    return Batch(src, src_keep, *tgt, pairs=batch.pairs)  # type: ignore[arg-type, misc]
+    tgt_in, tgt_out, weight = (pad(each, (0, tgt_columns)) for each in (batch.tgt_in, batch.tgt_out, batch.tgt_weight))
+    return Batch(src, src_keep, tgt_in, tgt_out, weight, pairs=batch.pairs)
 
 
 def littered(batch: Batch, seed: int) -> Batch:

@@ -6,17 +6,20 @@ from typing import Any
 
 import torch
 
+from qkv.models.base import Model
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import SavedConfig, SavedModel
-from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.text import SPECIAL, TextConfig, Tokenizer, TokenizerPair, WhitespaceConfig
 from qkv.text.special import NEVER_OUTPUT
-from tests.support.small import small_config, stir
+from tests.support.small import decode, small_config, stir, transformer
 
 WORDS = 40
 TIE = 1e-4
 """Outputs whose scores differ by less are equally good: which of them comes out is a matter of rounding."""
+LAST_NORM = "feed_forward_residual.norm"
+"""Of a layer."""
 
 
 def words_tokenizer(count: int = WORDS, letter: str = "w") -> Tokenizer:
@@ -42,10 +45,11 @@ def decided_model(seed: int = 0, tgt_words: int | None = None, end: float = 0.15
 @torch.no_grad()
 def _sharpen(saved: SavedModel) -> None:
     """Larger logits: the last norm of the decoder has larger gains."""
-    final = saved.model.decoder.final
-    norm = final if isinstance(final, torch.nn.LayerNorm) else list(saved.model.decoder.in_order())[-1]
-    gains = norm.weight if isinstance(norm, torch.nn.LayerNorm) else norm.feed_forward_residual.norm.weight
-    gains *= 4 / gains.abs().mean()
+    decoder = transformer(saved.model).decoder
+    *_, last = decoder.in_order()
+    final = decoder.final if isinstance(decoder.final, torch.nn.LayerNorm) else last.get_submodule(LAST_NORM)
+    gains = final.get_parameter("weight")
+    gains.mul_(4 / gains.abs().mean())
 
 
 @torch.no_grad()
@@ -55,9 +59,9 @@ def _set_probability_of_end(saved: SavedModel, wanted: float) -> None:
     src = torch.randint(5, len(saved.tokenizers.src), (64, 10), generator=generator)
     tgt = torch.randint(5, len(saved.tokenizers.tgt), (64, 12), generator=generator)
     src[:, -1], tgt[:, 0] = SPECIAL.eos, SPECIAL.bos
-    decoded = saved.model.states(src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
+    decoded = decode(saved.model, src, torch.ones_like(src, dtype=torch.bool), tgt).flatten(0, 1)
     mean = decoded.mean(dim=0)
-    row = saved.model.head.weight[SPECIAL.eos]  # type: ignore[index]
+    row = output_matrix(saved.model.head)[SPECIAL.eos]
     before, low, high = row.clone(), -60.0, 60.0
     for _ in range(30):
         lift = (low + high) / 2
@@ -72,13 +76,12 @@ def spoil_for_int8(saved: SavedModel) -> None:
 
     A channel is silent behind every norm, and every weight that it is multiplied by is huge.
     """
-    for stack in (saved.model.encoder, saved.model.decoder):
-        for layer in stack.in_order():
-            norm = layer.feed_forward_residual.norm
-            before = layer.cross_residual.norm if hasattr(layer, "cross_residual") else layer.attention_residual.norm
-            for each in (norm, before):
-                each.weight[0] = each.bias[0] = 0.0
-            layer.feed_forward.inner.weight[:, 0] = 1e6
+    model = transformer(saved.model)
+    for stack, before in ((model.encoder, "attention_residual.norm"), (model.decoder, "cross_residual.norm")):
+        for layer in stack.layers:
+            for norm in (LAST_NORM, before):
+                layer.get_parameter(f"{norm}.weight")[0] = layer.get_parameter(f"{norm}.bias")[0] = 0.0
+            layer.get_parameter("feed_forward.inner.weight")[:, 0] = 1e6
 
 
 def random_sources(count: int, seed: int = 0, longest: int = 12, words: int = WORDS) -> list[list[int]]:
@@ -97,9 +100,9 @@ def padded_ids(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.
 
 
 @torch.no_grad()
-def score_by_model(model: Transformer, search: SearchConfig, source: list[int], said: list[int]) -> float:
+def score_by_model(model: Model, search: SearchConfig, source: list[int], said: list[int]) -> float:
     """What `search` ranks `said` by (with END, if it ended): log p by the whole model over the length penalty."""
     src, src_keep = padded_ids([source])
-    decoded = model.states(src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))
+    decoded = decode(model, src, src_keep, torch.tensor([[SPECIAL.bos, *said[:-1]]]))
     total: float = model.head.log_probs(decoded, never=NEVER_OUTPUT)[0, range(len(said)), said].sum().item()
     return total / search.length_penalty.at(len(said)) if isinstance(search, BeamConfig) else total

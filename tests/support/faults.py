@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from torch import Tensor
 
@@ -52,8 +53,8 @@ def slow_validation(recipe: str, marker: str) -> None:
         time.sleep(1)
         return fast(self, *arguments)
 
-    TeacherForcing.validation_loss = slow  # type: ignore[assignment]
-    command("train", recipe)
+    with mock.patch.object(TeacherForcing, "validation_loss", slow):
+        command("train", recipe)
 
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")
@@ -73,9 +74,15 @@ class Death:
     def watch(self) -> None:
         """Count changes by Python's audit events; syncs and the writes of safetensors have none."""
         sys.addaudithook(self._audit)
+        for place in (checkpoint, folder):
+            mock.patch.object(place, "write_tensors", self._write_in_halves).start()
         sync = os.fsync
-        os.fsync = lambda descriptor: (self.step(), sync(descriptor))[1]  # type: ignore[assignment]
-        checkpoint.write_tensors = folder.write_tensors = self._write_in_halves  # type: ignore[assignment, attr-defined]
+
+        def counted(descriptor: int) -> None:
+            self.step()
+            sync(descriptor)
+
+        mock.patch.object(os, "fsync", counted).start()
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
@@ -130,14 +137,14 @@ def with_small_files(largest: int, *arguments: str) -> None:
 
 def worker_that_cannot_start(recipe: dict[str, Any]) -> None:
     """The second process is gone before it has said a word."""
-    distributed._start_worker = lambda *_: subprocess.Popen(["false"])
-    run_to_end(Trainer(as_recipe(recipe)))
+    with mock.patch.object(distributed, "child_command", return_value=["false"]):
+        run_to_end(Trainer(as_recipe(recipe)))
 
 
 def interrupted_data_check(recipe: str) -> None:
     """Ctrl-C while the samples are looked at."""
-    check.epoch_plan = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[assignment, attr-defined]
-    command("data", "check", recipe)
+    with mock.patch.object(check, "epoch_plan", side_effect=lambda *_: os.kill(os.getpid(), signal.SIGINT)):
+        command("data", "check", recipe)
 
 
 def with_closed_streams(numbers: list[int], *arguments: str) -> None:

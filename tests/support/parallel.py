@@ -8,9 +8,9 @@ from torch import Tensor
 
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
+from qkv.models.base import Model
 from qkv.models.decoders import decoders
 from qkv.models.parallel.base import EncodedSource, ParallelModel
-from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import Objective
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -40,7 +40,7 @@ def refining(**search: Any) -> RefineConfig:
     return RefineConfig.model_validate(search)
 
 
-def decode(model: Transformer, sources: Sequence[list[int]], nbest: int = 1, **search: Any) -> list[list[Hypothesis]]:
+def decode(model: Model, sources: Sequence[list[int]], nbest: int = 1, **search: Any) -> list[list[Hypothesis]]:
     """Sources without END."""
     request = DecodeRequest(refining(**search), nbest, [Constraints()] * len(sources))
     return TorchEngine([model]).decode([[*ids, SPECIAL.eos] for ids in sources], request)

@@ -25,6 +25,9 @@ WRONG: list[Any] = [
 ]
 
 
+MODEL: Any = None
+
+
 def calls(run: str, out: str) -> dict[str, Callable[[Any], object]]:
     """By name, functions of the one argument that is wrong."""
     config = f"{run}/config.yaml"
@@ -32,7 +35,7 @@ def calls(run: str, out: str) -> dict[str, Callable[[Any], object]]:
     translator = qkv.Translator(run, engine="torch")
     return {
         "load_model": qkv.load_model,
-        "save_model folder": lambda wrong: qkv.save_model(wrong, None),  # type: ignore[arg-type]
+        "save_model folder": lambda wrong: qkv.save_model(wrong, MODEL),
         "save_model model": lambda wrong: qkv.save_model(out, wrong),
         "load_config class": lambda wrong: qkv.load_config(wrong, config),
         "load_config path": lambda wrong: qkv.load_config(qkv.Recipe, wrong),

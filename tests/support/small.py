@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.data.batch import Batch, collate
+from qkv.models.base import Model
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
@@ -57,8 +58,19 @@ def small_text() -> tuple[TextConfig, TokenizerPair]:
     return config, config.train(lambda: [" ".join(WORDS)], lambda: [])
 
 
-def decode(model: Transformer, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
+def transformer(model: Model) -> Transformer:
+    """`model`, which is a Transformer."""
+    assert isinstance(model, Transformer)
+    return model
+
+
+def gradient_of(tensor: Tensor) -> Tensor:
+    """That of the backward pass, which reached it."""
+    assert tensor.grad is not None
+    return tensor.grad
+
+
+@torch.no_grad()
+def decode(model: Model, src: Tensor, src_keep: Tensor, tgt_in: Tensor) -> Tensor:
     """Decoded vectors without a gradient."""
-    with torch.no_grad():
-        decoded: Tensor = model.states(src, src_keep, tgt_in)
-    return decoded
+    return transformer(model).states(src, src_keep, tgt_in)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from qkv.engines.model_set import ModelLike
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import SavedConfig, SavedModel, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -29,12 +30,12 @@ def speaker(seed: int = 3, sharpness: float = 4, **changes: Any) -> SavedModel:
     model = config.build(tokenizers).eval()
     stir(model)
     with torch.no_grad():
-        model.head.weight.mul_(2)
-        model.head.weight[SPECIAL.eos] *= 1.3  # type: ignore[index]
+        matrix = output_matrix(model.head).mul_(2)
+        matrix[SPECIAL.eos] *= 1.3
         # Sharp attention: what is said depends on what was read.
-        for layer in model.decoder.layers:
+        for layer in model.decoder.in_order():
             for parameter in (*layer.attention.parameters(), *layer.cross_attention.parameters()):
-                parameter *= sharpness
+                parameter.mul_(sharpness)
     return SavedModel(model, tokenizers, SavedConfig(model=config, text=text))
 
 
@@ -42,8 +43,8 @@ def endless() -> SavedModel:
     """Never says END."""
     saved = speaker()
     with torch.no_grad():
-        saved.model.decoder.final.bias.fill_(1.0)
-        saved.model.head.weight[SPECIAL.eos] = -100.0
+        saved.model.get_parameter("decoder.final.bias").fill_(1.0)
+        output_matrix(saved.model.head)[SPECIAL.eos] = -100.0
     return saved
 
 

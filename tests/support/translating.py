@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from typing import Any
+from unittest import mock
 
 from qkv.core.child import child_command
 from qkv.translate import translator
@@ -27,8 +28,8 @@ def slowly(chunk: int, seconds: float, *arguments: str) -> None:
         time.sleep(seconds)
         return fast(self, *given)
 
-    TextDecoder.finish = slow  # type: ignore[assignment]
-    in_small_chunks(chunk, *arguments)
+    with mock.patch.object(TextDecoder, "finish", slow):
+        in_small_chunks(chunk, *arguments)
 
 
 def with_small_files(largest: int, chunk: int, *arguments: str) -> None:

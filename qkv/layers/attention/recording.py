@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,13 @@ class AttentionId(NamedTuple):
     model: int
     name: str
     """Within the model, such as `decoder.layers.0.cross_attention`."""
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """An attention of a model."""
+
+    attention_id: AttentionId
 
 
 NOWHERE = AttentionId(0, "")
@@ -123,9 +130,9 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
 
 
 @contextmanager
-def watch_attention(module: nn.Module) -> Iterator[list[Tensor]]:
+def watch_attention(module: Identified) -> Iterator[list[Tensor]]:
     """The weights [B, H, Q, K] of the passes through one attention of a model, before dropout, for use in training."""
-    watch = AttentionWatch(module.attention_id)  # type: ignore[arg-type]
+    watch = AttentionWatch(module.attention_id)
     with _observing(watch):
         yield watch.passes
 

@@ -8,6 +8,7 @@ Weights are stored as float32, as float16, or as int8 with one scale for each ro
 from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
+from typing import TypeGuard
 
 import torch
 from pydantic import with_config
@@ -95,7 +96,12 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     except OSError as error:
         raise CorruptFolder(f"{path}: cannot be read ({error.strerror}); use another copy") from error
     entries = parse_record(raw, dict[str, TensorEntry | dict[str, str]], path, "a safetensors file")
-    return {name: entry for name, entry in entries.items() if "dtype" in entry}  # type: ignore[misc]
+    return {name: entry for name, entry in entries.items() if _is_tensor(entry)}
+
+
+def _is_tensor(entry: TensorEntry | dict[str, str]) -> TypeGuard[TensorEntry]:
+    """Not the metadata, which map texts to texts."""
+    return "dtype" in entry
 
 
 def require_model_memory(path: Path) -> None:

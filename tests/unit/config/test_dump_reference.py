@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from qkv.cli.app import app
 from qkv.config import Config, dump_config, reference_page, schema
+from qkv.config.base import Kinds
 from qkv.search.base import searches
 from qkv.search.length_penalty import length_penalties
 from qkv.training.recipe import Recipe
@@ -71,5 +72,5 @@ def test_the_printed_reference_has_recipes_and_decoding() -> None:
     assert [title for title in titles if title.startswith("# ")] == ["# Recipe", "# Using a model"]
     for cls in (Recipe, TranslationConfig):
         assert all(f"| `{name}` |" in page for name in cls.model_fields)
-    kinds = [("search", searches), ("length penalty", length_penalties)]
-    assert {f"### {name} `{kind}`" for name, registry in kinds for kind in registry.names()} <= set(titles)  # type: ignore[attr-defined]
+    kinds: list[tuple[str, Kinds[Any]]] = [("search", searches), ("length penalty", length_penalties)]
+    assert {f"### {name} `{kind}`" for name, registry in kinds for kind in registry.names()} <= set(titles)

@@ -60,23 +60,31 @@ def test_a_wrong_key_is_one_sentence(build: Callable[[], object], sentence: str)
     assert caught.value.__context__ is None
 
 
+def wrong(called: Any) -> Any:
+    """To be called with what it does not take."""
+    return called
+
+
 def test_keys_have_names() -> None:
     with pytest.raises(ArgumentError, match=r"BeamConfig takes its keys by name: BeamConfig\(key=value, ...\)"):
-        BeamConfig(5)  # type: ignore[call-arg]
+        wrong(BeamConfig)(5)
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: load_config(Recipe, None), "load_config takes a class, then a file (str or Path), not null"),  # type: ignore[arg-type]
+        (lambda: wrong(load_config)(Recipe, None), "load_config takes a class, then a file (str or Path), not null"),
         (
-            lambda: load_config("recipe.yaml", Recipe),  # type: ignore[arg-type]
+            lambda: wrong(load_config)("recipe.yaml", Recipe),
             "load_config takes a class such as Recipe, then a file, not the text",
         ),
         (lambda: with_overrides(Recipe, {}, "seed=1", "x"), 'overrides: must be a list of texts such as ["model.num'),
-        (lambda: with_overrides(Recipe, {}, None, "x"), "overrides: must be a list of texts"),  # type: ignore[arg-type]
-        (lambda: with_overrides(Recipe, {}, [3], "x"), "an override: must be a text such as model.num_heads=8, not 3"),  # type: ignore[list-item]
-        (lambda: recipe().model_copy(update=["seed"]), "update: must be a dict of keys and values, not list"),  # type: ignore[arg-type]
+        (lambda: wrong(with_overrides)(Recipe, {}, None, "x"), "overrides: must be a list of texts"),
+        (
+            lambda: wrong(with_overrides)(Recipe, {}, [3], "x"),
+            "an override: must be a text such as model.num_heads=8, not 3",
+        ),
+        (lambda: wrong(recipe().model_copy)(update=["seed"]), "update: must be a dict of keys and values, not list"),
     ],
 )
 def test_a_wrong_type_is_one_sentence(call: Callable[[], object], sentence: str) -> None:

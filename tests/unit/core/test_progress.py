@@ -1,10 +1,10 @@
 """How far a long piece of work is, in words."""
 
 import io
+import time
 
 import pytest
 
-from qkv.core import progress
 from qkv.core.progress import PlainReporter, ProgressText, clock
 
 
@@ -13,7 +13,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)  # type: ignore[attr-defined]
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
 def test_clock() -> None:

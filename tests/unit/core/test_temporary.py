@@ -71,11 +71,11 @@ def test_a_folder_caught_between_two_renames_is_put_back(tmp_path: Path) -> None
         remove_leftovers(tmp_path, "model")
         assert not (tmp_path / "model").exists(), "another process is just about to rename"
     remove_leftovers(tmp_path, "model")
-    assert verify_folder(tmp_path / "model")["content"] == "old"
+    assert dict(verify_folder(tmp_path / "model"))["content"] == "old"
     (tmp_path / "model").rename(unique_name(tmp_path / "model", OLD))
     made(tmp_path / "model", "new")
     assert names(tmp_path) == ["model"]
-    assert verify_folder(tmp_path / "model")["content"] == "new"
+    assert dict(verify_folder(tmp_path / "model"))["content"] == "new"
 
 
 def test_names_are_taken_literally(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_folder_of_ours_with_a_damaged_manifest_is_replaced(damage: bytes, tmp
     manifest = tmp_path / "model" / "manifest.json"
     manifest.write_bytes(manifest.read_bytes() + damage)
     made(tmp_path / "model", "new")
-    assert verify_folder(tmp_path / "model")["content"] == "new"
+    assert dict(verify_folder(tmp_path / "model"))["content"] == "new"
 
 
 def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path: Path) -> None:

@@ -11,10 +11,8 @@ import zstandard
 
 from qkv.core.errors import DataError
 from qkv.data import lines
-from qkv.data import lines as unpack
 from qkv.data.lines import ReadCounts, byte_lines, decode
 
-FRAMES = unpack._frames
 INSIDE = ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"]
 """Characters that `str.splitlines` takes for the end of a line."""
 
@@ -51,7 +49,7 @@ def test_ends_and_marks(tmp_path: Path, content: bytes, expected: list[str]) -> 
     assert text_lines(path) == expected
 
 
-@pytest.mark.parametrize("size", [unpack.BLOCK - 1, unpack.BLOCK, unpack.BLOCK + 1, 3 * unpack.BLOCK])
+@pytest.mark.parametrize("size", [lines.BLOCK - 1, lines.BLOCK, lines.BLOCK + 1, 3 * lines.BLOCK])
 def test_long_lines_across_blocks(tmp_path: Path, size: int) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"a" * size + b"\r\n" + b"b\n")
@@ -60,7 +58,7 @@ def test_long_lines_across_blocks(tmp_path: Path, size: int) -> None:
 
 def test_endless_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text"
-    path.write_bytes(b"a" * (lines.MAX_LINE + unpack.BLOCK))
+    path.write_bytes(b"a" * (lines.MAX_LINE + lines.BLOCK))
     with pytest.raises(DataError, match=r"text:1: the line is longer than 16 MiB"):
         list(byte_lines(path))
 
@@ -122,18 +120,14 @@ def test_zstd_with_rubbish_after_it(tmp_path: Path) -> None:
 
 @BOTH
 @pytest.mark.parametrize("filling", [b"\0", b"\n", b"a b\n"], ids=["one line", "blank lines", "short lines"])
-def test_of_a_bomb_no_line_is_read(
-    tmp_path: Path, compress: Callable[[bytes], bytes], filling: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_bomb_no_line_is_read(tmp_path: Path, compress: Callable[[bytes], bytes], filling: bytes) -> None:
     """Its first megabytes are decompressed and judged; to look at their lines would take many times as long."""
     path = tmp_path / "bomb"
-    path.write_bytes(compress(filling * ((40 << 20) // len(filling))))
-    read = []
-    monkeypatch.setattr(unpack, "_frames", lambda *given: (read.append(len(b)) or b for b in FRAMES(*given)))
+    bomb = compress(filling * ((40 << 20) // len(filling)))
+    # Whoever reads to its end finds that the end is missing.
+    path.write_bytes(bomb[:-8])
     with pytest.raises(DataError, match="expands more than 200 times, like a compression bomb"):
-        next(byte_lines(path))
-    assert sum(read) <= unpack.RATIO_CHECKED_FROM + (64 << 20)
-    assert sum(read[:-1]) <= unpack.RATIO_CHECKED_FROM
+        next(lines.blocks(path))
 
 
 def test_a_bomb_behind_honest_text_is_stopped_within_the_ratio(tmp_path: Path) -> None:

@@ -34,7 +34,12 @@ def test_a_line_is_given_away_as_soon_as_it_is_there() -> None:
         texts = stream_texts(stream)
         os.write(writer, b"one\ntw")
         assert next(texts) == "one"
-        late = threading.Timer(0.05, lambda: (os.write(writer, b"o\n"), os.close(writer)))
+
+        def finish() -> None:
+            os.write(writer, b"o\n")
+            os.close(writer)
+
+        late = threading.Timer(0.05, finish)
         late.start()
         assert list(texts) == ["two"]
         late.join()

@@ -116,7 +116,7 @@ def test_nan_in_the_encoder_is_not_passed_over(wanted: EngineName) -> None:
     """A model in memory; one in a folder is checked when it is read. The attention may hide it."""
     saved = speaker()
     with torch.no_grad():
-        next(saved.model.encoder.parameters()).fill_(torch.nan)
+        next(saved.model.get_submodule("encoder").parameters()).fill_(torch.nan)
     with pytest.raises(QkvError, match="not a number"):
         Engines(ModelSet([saved]), wanted, 1, None).choose(PLAIN)
 

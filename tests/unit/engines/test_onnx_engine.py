@@ -16,10 +16,12 @@ from qkv.engines.torch_engine import TorchEngine
 from qkv.export.onnx import as_graph, export_onnx
 from qkv.export.onnx_canvas import onnx_canvases
 from qkv.models.decoders import decoders
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import SavedModel, save_model
 from qkv.search.base import Constraints, searches
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.search import RefineConfig
+from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 from tests.support.exported import TIE, decided_model, random_sources
 from tests.support.parallel import refining
@@ -178,10 +180,10 @@ def test_auto_takes_it_for_a_model_that_writes_at_once_and_for_an_export(tmp_pat
         for engine in ("auto", "onnxruntime"):
             translator = Translator(model, engine)
             assert [one.text for one in translator.translate(lines)] == expected
-            assert {one.engine.name for one in translator._decoders.values()} == {"onnxruntime"}
+            assert translator.decoder(DecodeOptions()).engine.name == "onnxruntime"
     slower = Translator(saved, search=refining(beam=3))
     slower.translate(lines[:2])
-    assert {one.engine.name for one in slower._decoders.values()} == {"torch"}
+    assert slower.decoder(DecodeOptions()).engine.name == "torch"
     for engine in ("torch", "ctranslate2"):
         with pytest.raises(UsageError, match="was exported for the engine onnxruntime"):
             Translator(tmp_path / "fast", engine)
@@ -207,7 +209,7 @@ def test_a_damaged_or_wrong_folder_is_refused(tmp_path: Path) -> None:
 def test_a_model_that_says_nan() -> None:
     saved = decided_model(decoder={"kind": "nat"})
     with torch.no_grad():
-        saved.model.head.weight.fill_(torch.nan)
+        output_matrix(saved.model.head).fill_(torch.nan)
     with pytest.raises(QkvError, match="not a number"):
         both(saved)[1].decode(random_sources(2), request(2))
 

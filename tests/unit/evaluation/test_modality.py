@@ -28,7 +28,11 @@ from qkv.evaluation.modality import (
 
 def random_pairs(count: int, seed: int = 0) -> list[IdPair]:
     source = random.Random(seed)
-    return [tuple([source.randrange(5) for _ in range(source.randint(1, 4))] for _ in "xy") for _ in range(count)]  # type: ignore[misc]
+
+    def ids() -> list[int]:
+        return [source.randrange(5) for _ in range(source.randint(1, 4))]
+
+    return [(ids(), ids()) for _ in range(count)]
 
 
 def by_loops(pairs: list[IdPair], rounds: int) -> tuple[list[tuple[int, int]], float]:

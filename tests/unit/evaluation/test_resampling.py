@@ -1,11 +1,12 @@
 """Intervals and p-values: those of sacreBLEU, and right where nothing or everything differs."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from sacrebleu.significance import PairedTest as SacreTest
+from sacrebleu.significance import Result
 
 from qkv.evaluation import resampling
 from qkv.evaluation.metrics.base import Counts
@@ -34,10 +35,9 @@ A, B = spoiled(REFERENCES, 1, 0.3), spoiled(REFERENCES, 2, 0.33)
 
 
 @pytest.fixture(params=[4_000_000, 5_000], ids=["at once", "in pieces"])
-def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little memory there is, the random choices are the same."""
     monkeypatch.setattr(resampling, "PIECE", request.param)
-    return request.param
 
 
 @pytest.mark.usefixtures("piece")
@@ -48,14 +48,18 @@ def test_p_values_and_intervals_are_those_of_sacrebleu(name: str) -> None:
     answers = [[reference] for reference in REFERENCES]
     rows = [metric.counts(outputs, answers) for outputs in (A, B)]
     (found,) = paired_tests([metric], rows[:1], rows[1:])
-    systems = [("a", A), ("b", B)]
-    bootstrap = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "bs")()[1]  # type: ignore[arg-type]
-    shuffling = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "ar")()[1]  # type: ignore[arg-type]
+    systems: list[tuple[str, Sequence[str]]] = [("a", A), ("b", B)]
+    bootstrap = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "bs")()[1]
+    shuffling = SacreTest(systems, {name: metric.scorer}, [REFERENCES], "ar")()[1]
     title = "BLEU" if name == "bleu" else "chrF2"
     before, after = bootstrap[title]
+    shuffled = shuffling[title][1]
+    assert isinstance(before, Result)
+    assert isinstance(after, Result)
+    assert isinstance(shuffled, Result)
     assert found.difference == pytest.approx(after.score - before.score)
     assert found.bootstrap == pytest.approx(after.p_value)
-    assert found.randomization == pytest.approx(shuffling[title][1].p_value)
+    assert found.randomization == pytest.approx(shuffled.p_value)
     assert 0.01 < found.randomization < 0.99
     for counts, wanted in zip(rows, (before, after), strict=True):
         (interval,) = intervals([metric], [counts])

@@ -23,8 +23,11 @@ from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_mo
 from qkv.models.saved.weights import named_weights
 from qkv.models.transformer.config import TransformerConfig
 from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
+from qkv.text.normalize import NormalizeConfig
+from qkv.text.whitespace import WhitespaceTokenizer
 from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import decided_model, padded_ids, random_sources
+from tests.support.small import decode
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -74,7 +77,7 @@ def our_scores(saved: SavedModel, src: Sequence[list[int]], tgt: Sequence[list[i
     """log p of each target token and END, over what may be output."""
     ids, keep = padded_ids(src)
     tgt_in, _ = padded_ids([[SPECIAL.bos, *own] for own in tgt])
-    log_probs = saved.model.head.log_probs(saved.model.states(ids, keep, tgt_in))
+    log_probs = saved.model.head.log_probs(decode(saved.model, ids, keep, tgt_in))
     log_probs[..., [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
     log_probs = log_probs.log_softmax(dim=-1)
     ends = [[*own, SPECIAL.eos] for own in tgt]
@@ -237,23 +240,10 @@ def test_names_are_unique_and_in_the_order_of_the_ids() -> None:
     tokenizers: list[Tokenizer] = [
         BytePairConfig(vocab_size=300).train(texts),
         SentencePieceConfig(vocab_size=270).train(texts),
-        Looks(["a", "a", "<pad>", "a#6", "</s>"]),  # type: ignore[list-item]
+        WhitespaceTokenizer(["a", "a", "<pad>", "a#6", "</s>"], NormalizeConfig()),
     ]
     for tokenizer in tokenizers:
         names = vocabulary(tokenizer)
         assert len(set(names)) == len(names) == len(tokenizer)
         assert names[:5] == ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
     assert vocabulary(tokenizers[2])[5:] == ["a", "a#6", "<pad>#7", "a#6#8", "</s>#9"]
-
-
-class Looks:
-    """A tokenizer of which only the looks of the pieces matter."""
-
-    def __init__(self, pieces: list[str]) -> None:
-        self.pieces = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", *pieces]
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        return [self.pieces[i] for i in ids]

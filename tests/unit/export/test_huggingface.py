@@ -34,6 +34,7 @@ from qkv.text import (
 )
 from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import TIE, decided_model, padded_ids, random_sources, score_by_model
+from tests.support.small import decode
 
 KINDS: list[dict[str, Any]] = [
     {},
@@ -69,7 +70,7 @@ def test_every_kind_has_the_same_log_probabilities(changes: dict[str, Any], tran
     tgt_in[:, 0] = SPECIAL.bos
     model = load(transformers, tmp_path / "hf")
     theirs = model(input_ids=src, attention_mask=keep.long(), decoder_input_ids=tgt_in).logits.log_softmax(dim=-1)
-    ours = saved.model.head.log_probs(saved.model.states(src, keep, tgt_in))
+    ours = saved.model.head.log_probs(decode(saved.model, src, keep, tgt_in))
     ours[..., [SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = -torch.inf
     ours = ours.log_softmax(dim=-1)
     real = ours.isfinite()

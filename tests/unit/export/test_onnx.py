@@ -13,6 +13,7 @@ from qkv.layers.feed_forward import feed_forwards
 from qkv.layers.positions import positions
 from qkv.layers.residual import residuals
 from qkv.models.decoders import decoders
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import SavedConfig, load_model, save_model
 from qkv.models.saved.weights import named_weights
 from qkv.models.transformer.config import TransformerConfig
@@ -59,7 +60,9 @@ def test_int8_takes_a_byte_for_a_weight_and_leaves_the_embedding() -> None:
     assert (four, (64, 512)) in types[False]
     # A single number may be wider: the factor by which a canvas is longer.
     assert {kind for kind, shape in types[False] if shape != (1,)} == {four, onnx.TensorProto.INT64}
-    assert (four, tuple(saved.model.head.weight.shape)) in types[True] & types[False], "the embedding is looked up"  # type: ignore[arg-type]
+    assert (four, tuple(output_matrix(saved.model.head).shape)) in types[True] & types[False], (
+        "the embedding is looked up"
+    )
 
 
 def test_a_layer_that_stands_at_several_depths_is_stored_once() -> None:
@@ -67,8 +70,8 @@ def test_a_layer_that_stands_at_several_depths_is_stored_once() -> None:
         len(as_graph(decided_model(decoder=CTC, share_layers=shared, encoder_layers=4, decoder_layers=4)))
         for shared in (True, False)
     ]
-    layers = sum(weight.nbytes for weight in decided_model(decoder=CTC).model.decoder.layers.parameters())  # type: ignore[misc]
-    assert sizes[1] - sizes[0] > 2 * layers
+    layers = decided_model(decoder=CTC).model.get_submodule("decoder.layers")
+    assert sizes[1] - sizes[0] > 2 * sum(weight.nbytes for weight in layers.parameters())
 
 
 def test_every_registered_kind_is_exported_or_refused() -> None:

@@ -216,7 +216,7 @@ def test_no_token_that_counts_gives_zero(kind: str) -> None:
 
 @every_kind
 def test_the_paper_s_weights_are_the_default(kind: str) -> None:
-    assert {"rdrop": 5.0, "simcut": 3.0}[kind] == consistencies[kind]().weight  # type: ignore[attr-defined]
+    assert {"rdrop": 5.0, "simcut": 3.0}[kind] == consistencies[kind]().model_dump()["weight"]
 
 
 def test_a_run_with_subword_sampling_goes_on_bit_for_bit(data: Path, scratch: Path) -> None:

@@ -13,6 +13,7 @@ from qkv.functional.ctc import ctc_log_prob
 from qkv.models.draft_heads import draft_heads
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead
+from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import load_model
 from qkv.models.saved.weights import named_weights
 from qkv.models.transformer.model import Transformer
@@ -58,7 +59,7 @@ def test_blockwise_heads_guess_the_tokens_after_the_next_one() -> None:
             for ahead in (1, 2, 3):
                 if at + ahead < length:
                     token = int(batch.tgt_out[row, at + ahead])
-                    total -= float(log_softmax(vectors[ahead - 1], model.head.weight)[token].detach()) / 3  # type: ignore[arg-type]
+                    total -= float(log_softmax(vectors[ahead - 1], output_matrix(model.head))[token].detach()) / 3
     report = loss(frozen=True).training_loss(model, batch, 1)
     assert float(report.sum.detach()) == pytest.approx(total, rel=1e-9)
     assert report.weight == float(batch.tgt_weight.sum())
@@ -84,7 +85,7 @@ def test_the_source_head_learns_the_paths_that_collapse_to_the_target() -> None:
     head = model.draft_head
     assert isinstance(head, SourceHead)
     vectors = head(model.encode(batch.src, batch.src_keep), batch.src_keep)
-    weight = torch.cat([model.head.weight, head.blank])  # type: ignore[list-item]
+    weight = torch.cat([output_matrix(model.head), head.blank])
     total, tokens = 0.0, 0
     for row, (src_length, tgt_length) in enumerate(LENGTHS):
         log_probs = torch.log_softmax(vectors[row, : 2 * (src_length + 1)] @ weight.t(), dim=1)

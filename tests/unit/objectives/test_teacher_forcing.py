@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import others, smoothed_cross_entropy
-from qkv.models.base import Output
-from qkv.models.heads.linear import LinearHead
+from qkv.models.base import Model, Output
+from qkv.models.heads.linear import LinearHead, output_matrix
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
@@ -18,7 +18,7 @@ from qkv.objectives.noise import Drop
 from qkv.objectives.smoothing import NoSmoothing, Unigram
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
-from tests.support.small import VOCAB, batch_of, decode, small_config, small_model
+from tests.support.small import VOCAB, batch_of, decode, gradient_of, small_config, small_model
 
 LENGTHS = [(3, 5), (6, 2), (1, 0), (4, 7), (2, 3)]
 
@@ -44,7 +44,7 @@ def test_labels_are_the_inputs_one_step_earlier() -> None:
         assert int(batch.tgt_out[row, length]) == SPECIAL.eos
 
 
-class Copier(nn.Module):
+class Copier(Model):
     """Says the token that it reads, with all its confidence: right only if labels are not shifted."""
 
     def __init__(self, sharpness: float = 50.0) -> None:
@@ -59,10 +59,10 @@ def test_a_model_that_copies_its_current_input_does_not_reach_loss_zero() -> Non
     batch = batch_of([(3, 6), (2, 6)])
     batch.tgt_in[:, 1:] = torch.arange(6, 12)
     batch.tgt_out[:, :-1] = torch.arange(6, 12)
-    found = teacher().validation_loss(Copier(), batch)  # type: ignore[arg-type]
+    found = teacher().validation_loss(Copier(), batch)
     assert found.nll / found.weight == pytest.approx(50, rel=1e-4)
     unshifted = replace(batch, tgt_out=batch.tgt_in)
-    assert teacher().validation_loss(Copier(), unshifted).nll == pytest.approx(0, abs=1e-6)  # type: ignore[arg-type]
+    assert teacher().validation_loss(Copier(), unshifted).nll == pytest.approx(0, abs=1e-6)
 
 
 def test_a_config_builds_what_plain_arguments_build() -> None:
@@ -89,7 +89,7 @@ def test_a_fresh_model_knows_nothing() -> None:
 
 def test_a_head_of_zeros_gives_log_v() -> None:
     model = small_model(share_embeddings="none")
-    nn.init.zeros_(model.head.weight)  # type: ignore[arg-type]
+    nn.init.zeros_(output_matrix(model.head))
     report = teacher().training_loss(model, batch_of(LENGTHS), 1)
     assert report.nll / report.weight == pytest.approx(math.log(VOCAB), rel=1e-6)
     assert float(report.sum.detach()) / report.weight == pytest.approx(math.log(VOCAB), rel=1e-6)
@@ -124,7 +124,7 @@ def gradient(model: Transformer, *reports: LossReport) -> list[Tensor]:
     model.zero_grad()
     for report in reports:
         report.sum.backward()
-    return [parameter.grad.clone() for parameter in model.parameters()]
+    return [gradient_of(parameter).clone() for parameter in model.parameters()]
 
 
 @pytest.mark.parametrize("smoothing", ["none", "others", "confidence_penalty"])

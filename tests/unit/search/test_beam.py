@@ -33,7 +33,7 @@ def table_of(rows: dict[Ids, dict[int, float]]) -> TableSteps:
 
 
 A, B, C = 5, 6, 7
-GARDEN_PATH = {  # type: ignore[misc]
+GARDEN_PATH: dict[tuple[int, ...], dict[int, float]] = {
     (): {A: 0.6, B: 0.4},
     (A,): {A: 0.3, B: 0.3, C: 0.3, END: 0.1},
     (B,): {C: 0.9, END: 0.1},

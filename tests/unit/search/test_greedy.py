@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.models.heads.linear import output_matrix
 from qkv.models.transformer.model import Transformer
 from qkv.search.base import Constraints, LengthLimits, SearchTask
 from qkv.search.greedy import GreedyConfig
@@ -24,7 +25,7 @@ def speaker(seed: int) -> Transformer:
     """A random model that says END every now and then: its row of the head is the longest."""
     model = small_model(seed, share_embeddings="none", residual="pre", encoder_layers=1, decoder_layers=1).eval()
     with torch.no_grad():
-        model.head.weight[SPECIAL.eos] *= 2  # type: ignore[index]
+        output_matrix(model.head)[SPECIAL.eos] *= 2
     return model
 
 
@@ -41,7 +42,7 @@ def brute_force(model: Transformer, src: Tensor, longest: int) -> list[int]:
         keep = torch.ones(1, len(src), dtype=torch.bool)
         with torch.no_grad():
             last = model.states(src[None], keep, torch.tensor([prefix]))[0, -1]
-            scores = (model.head.weight @ last).tolist()
+            scores = (output_matrix(model.head) @ last).tolist()
         best = max(ALLOWED, key=lambda token: scores[token])
         if best == SPECIAL.eos:
             break
@@ -84,10 +85,9 @@ def test_finished_sentences_leave_the_batch() -> None:
 def test_it_ends_where_end_is_best() -> None:
     model = speaker(0)
     with torch.no_grad():
-        model.decoder.final.weight.zero_()
-        model.decoder.final.bias.fill_(1.0)
-        model.head.weight.zero_()
-        model.head.weight[SPECIAL.eos] = 1.0
+        model.get_parameter("decoder.final.weight").zero_()
+        model.get_parameter("decoder.final.bias").fill_(1.0)
+        output_matrix(model.head).zero_()[SPECIAL.eos] = 1.0
     assert [(best.tokens, best.ended) for best in greedy(model)] == [([], True)] * len(LENGTHS)
 
 
@@ -105,15 +105,15 @@ def test_among_equals_the_lowest_id_wins_and_some_are_never_said() -> None:
     """All tokens are equally probable: padding, the start and the mask are passed over."""
     model = speaker(0)
     with torch.no_grad():
-        model.head.weight.zero_()
+        output_matrix(model.head).zero_()
     assert [best.tokens for best in greedy(model, longest=2)] == [[SPECIAL.unk, SPECIAL.unk]] * len(LENGTHS)
 
 
 def test_padding_start_and_mask_are_never_said_even_if_they_are_best() -> None:
     model = speaker(2)
     with torch.no_grad():
-        model.decoder.final.bias.fill_(1.0)
-        model.head.weight[[SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = 10.0
+        model.get_parameter("decoder.final.bias").fill_(1.0)
+        output_matrix(model.head)[[SPECIAL.pad, SPECIAL.bos, SPECIAL.mask]] = 10.0
     said = {token for best in greedy(model, longest=5) for token in best.tokens}
     assert said
     assert said <= set(ALLOWED)

@@ -1,5 +1,7 @@
 """Outputs of a wanted length: as long as asked, ended, and the best of those that are."""
 
+from typing import Any
+
 import pytest
 
 from qkv.core.errors import ConfigError, UsageError
@@ -19,8 +21,8 @@ SOURCES = random_sources(10, 8)
 TEXTS = sentences(30)
 
 
-def translated(search: SteppedSearch, **more: object) -> list[Translation]:
-    return Translator(speaker(), "torch", search).translate(TEXTS, **more)  # type: ignore[call-overload]
+def translated(search: SteppedSearch, **more: Any) -> list[Translation]:
+    return Translator(speaker(), "torch", search).translate(TEXTS, **more)
 
 
 @pytest.mark.parametrize("search", EVERY, ids=lambda search: f"{search.kind}-{search.rows}")

@@ -70,7 +70,7 @@ def test_the_best_model_is_scored_again(run: Path) -> None:
     scores = [line["chrf"] for line in validations_of(run) if "chrf" in line]
     of_before = float(told.split("its chrf is ")[1].split(",")[0])
     assert after.best_score == pytest.approx(max([of_before, *scores]), rel=1e-3)
-    assert read_manifest(run / "best")["update"] == after.best_update
+    assert dict(read_manifest(run / "best"))["update"] == after.best_update
     improved = [line["best"] for line in validations_of(run) if "chrf" in line]
     assert improved == [score > max([of_before, *scores[:place]]) + 1e-3 for place, score in enumerate(scores)]
     # Said once: from now on scores are of one kind.
@@ -128,7 +128,7 @@ def test_a_best_model_that_is_lost_is_told_and_replaced(damage: str, run: Path) 
     (told,) = [sentence for sentence in said if "the next validated model becomes the best one" in sentence]
     assert str(run / "best") in told
     assert (run / "damaged-best").is_dir() == (damage != "gone")
-    assert verify_folder(run / "best")["update"] == 10
+    assert dict(verify_folder(run / "best"))["update"] == 10
     load_model(run / "best")
 
 

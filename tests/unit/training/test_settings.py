@@ -59,7 +59,8 @@ def test_a_period_passes_once_in_each_of_its_lengths(period: str, unit: str, amo
     last = RunProgress()
     times = []
     for step in range(1, 61):
-        now = RunProgress(**{unit: step if unit == "updates" else step * 30 if unit == "tokens" else step / 10})  # type: ignore[arg-type]
+        now = RunProgress()
+        setattr(now, unit, {"updates": step, "tokens": step * 30}.get(unit, step / 10))
         if now.passed(every, last):
             times.append(step)
             last = now
@@ -233,7 +234,7 @@ def test_best_model_and_patience(
     run = train(changed(plain(data, scratch / "run", 7), validation=validation, training={"keep_last": 1}))
     assert len(updates_of(run)) == last
     assert steps(run) == [best, last]
-    assert read_manifest(run / "best")["update"] == best
+    assert dict(read_manifest(run / "best"))["update"] == best
     saved = read_tensors(run / "best" / "model.safetensors")
     kept = read_tensors(run / "checkpoints" / f"step-{best:08d}" / "model.safetensors")
     assert all(torch.equal(saved[key], kept[key]) for key in kept)

@@ -12,9 +12,10 @@ from qkv.core.errors import QkvError
 from qkv.core.files import sha256_of
 from qkv.data.batch import Batch
 from qkv.layers.feed_forward import FeedForward
+from qkv.models.base import Model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
-from qkv.objectives.base import LossReport
+from qkv.objectives.base import LossReport, Objective
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training.distributed import Team
 from qkv.training.loop import Loop
@@ -75,16 +76,19 @@ def test_accumulation_is_one_larger_batch(loop: Loop) -> None:
 class Failing:
     """An objective that runs out of memory on some of its calls: before the loss, or half through the gradient."""
 
-    def __init__(self, objective: TeacherForcing, calls: set[int], backward: bool) -> None:
+    def __init__(self, objective: Objective, calls: set[int], backward: bool) -> None:
         self.objective, self.calls, self.backward, self.number = objective, calls, backward, 0
 
-    def training_loss(self, model: Transformer, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         self.number += 1
         if self.number in self.calls and not self.backward:
             raise RuntimeError(NO_MEMORY)
         if self.number in self.calls:
-            self.hook = model.encoder.register_full_backward_pre_hook(self._fail)
+            self.hook = model.get_submodule("encoder").register_full_backward_pre_hook(self._fail)
         return self.objective.training_loss(model, batch, update)
+
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
+        return self.objective.validation_loss(model, batch)
 
     def _fail(self, module: Any, gradient: Any) -> None:
         self.hook.remove()
@@ -97,10 +101,10 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
     """The batch is split, and half a backward pass that was already added leaves no trace."""
     batches = [loop.stream.batch(0, 0), loop.stream.batch(0, 1)]
     whole, sums = gradient_of(loop, batches)
-    objective = Failing(loop.objective, {failing}, backward)  # type: ignore[arg-type]
+    objective = Failing(loop.objective, {failing}, backward)
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
-    split = add_gradients(loop.learner.model, objective, batches, 1, False)  # type: ignore[arg-type]
+    split = add_gradients(loop.learner.model, objective, batches, 1, False)
     assert objective.number == failing + 3
     assert torch.allclose(gradient.flat, whole, rtol=0, atol=1e-6 * sums.weight)
     assert split.weight == sums.weight
@@ -109,22 +113,22 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
 
 def test_out_of_memory_twice(loop: Loop) -> None:
     batch = loop.stream.batch(0, 0)
-    objective: Any = Failing(loop.objective, {1, 3}, False)  # type: ignore[arg-type]
+    objective = Failing(loop.objective, {1, 3}, False)
     with pytest.raises(QkvError, match=rf"out of memory on a batch of {len(batch) // 2} pairs .* lower batch\.tokens"):
         add_gradients(loop.learner.model, objective, [batch], 1, False)
     one = loop.stream.batch(0, 0, 0, len(batch))
     assert len(one) == 1
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
-        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)  # type: ignore[arg-type]
+        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)
 
 
 def test_other_errors_are_not_hidden(loop: Loop) -> None:
-    class Broken:
+    class Broken(Failing):
         def training_loss(self, *_: object) -> LossReport:
             raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        add_gradients(loop.learner.model, Broken(), [loop.stream.batch(0, 0)], 1, False)  # type: ignore[arg-type]
+        add_gradients(loop.learner.model, Broken(loop.objective, set(), False), [loop.stream.batch(0, 0)], 1, False)
 
 
 def test_out_of_memory_in_a_run(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,13 +187,16 @@ def test_a_bad_update_is_skipped(
     recipe = as_recipe(changed(plain(data, scratch / "run", 6), training={"save_every": "1u", "keep_last": 9}))
     _poison(monkeypatch, at=3, times=2, change=change)
     said: list[str] = []
-    reporter = SilentTrainingReporter()
-    reporter.say = said.append  # type: ignore[assignment]
-    assert Trainer(recipe, reporter).train().updates == 6
+
+    class Listener(SilentTrainingReporter):
+        def say(self, sentence: str) -> None:
+            said.append(sentence)
+
+    assert Trainer(recipe, Listener()).train().updates == 6
     lines = read_metrics(scratch / "run" / "metrics.jsonl")
     skipped = [line for line in lines if "skipped" in line]
     assert [(line["skipped"], line["update"]) for line in skipped] == [(1, 3), (2, 3)]
-    prepared = prepare(recipe, RunFolder(recipe.run), reporter.counting)
+    prepared = prepare(recipe, RunFolder(recipe.run), SilentTrainingReporter().counting)
     stream = make_loop(recipe, prepared, None, Team()).stream
     assert skipped[0]["pairs"] == stream.batch(0, 2).pairs
     assert skipped[1]["pairs"] == stream.batch(0, 3).pairs
@@ -233,9 +240,14 @@ def test_a_bad_weight_is_named_and_never_saved(data: Path, scratch: Path) -> Non
     def trainer_model() -> Any:
         return models[-1].parameters()
 
+    build = TransformerConfig.build
+
+    def noted(*given: Any) -> Transformer:
+        models.append(build(*given))
+        return models[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        build = TransformerConfig.build
-        patch.setattr(TransformerConfig, "build", lambda *a: models.append(build(*a)) or models[-1])
+        patch.setattr(TransformerConfig, "build", noted)
         with pytest.raises(QkvError, match="4 updates in a row"):
             Trainer(as_recipe(recipe), Spoil()).train()
     folders = list_checkpoints(scratch / "run" / "checkpoints")

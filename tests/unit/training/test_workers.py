@@ -163,7 +163,7 @@ def test_the_meeting_place_of_a_killed_leader_is_removed_by_the_next(
     left.mkdir()
     (left / "rendezvous").write_text("half")
     (tmp_path / "qkv-team").mkdir()
-    monkeypatch.setattr(distributed, "_start_worker", lambda *_: subprocess.Popen(["false"]))
+    monkeypatch.setattr(distributed, "child_command", lambda *_: ["false"])
     with pytest.raises(QkvError, match="ended before it could begin"), distributed.local_team(tmp_path, None, 2):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["qkv-team"], "a folder of that name is somebody else's"

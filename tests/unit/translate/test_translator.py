@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from qkv.translate import translator
 from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
 from tests.support.forks import Forks
-from tests.support.small import WORDS
+from tests.support.small import WORDS, small_text
 from tests.support.speaker import SHORT, assert_same, endless, save_speaker, sentences, speaker, torch_translator
 
 
@@ -211,9 +212,10 @@ def test_models_form_an_ensemble(folder: Path, tmp_path: Path) -> None:
 
 
 def test_models_of_different_vocabularies_form_no_ensemble(folder: Path) -> None:
-    stranger = speaker()
-    pieces = stranger.tokenizers.src._shown  # type: ignore[attr-defined]
-    pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
+    config, _ = small_text()
+    # One word is seen more often than the others, so it has another id.
+    tokenizers = config.train(lambda: [" ".join([*WORDS, WORDS[-1]])], lambda: [])
+    stranger = replace(speaker(), tokenizers=tokenizers)
     with pytest.raises(UsageError, match="model 2: has another vocabulary than model 1"):
         torch_translator([speaker(), stranger]).translate(["aa"])
     with pytest.raises(UsageError, match="give either folders of models or models in memory"):

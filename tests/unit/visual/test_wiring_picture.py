@@ -22,7 +22,9 @@ def test_every_kind_has_its_connections() -> None:
 def test_a_model_shows_what_it_learnt() -> None:
     model = small_model(wiring="mix", encoder_layers=3)
     with torch.no_grad():
-        model.encoder.wiring.logits.copy_(torch.tensor([[-9.0, 9.0, -9.0, -9.0], [-9.0, -9.0, -9.0, 9.0]]))
+        model.get_parameter("encoder.wiring.logits").copy_(
+            torch.tensor([[-9.0, 9.0, -9.0, -9.0], [-9.0, -9.0, -9.0, 9.0]])
+        )
     assert wiring_of(model).round().tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
 
 

@@ -19,7 +19,7 @@ from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
-from tests.support.small import VOCAB, batch_of, small_model
+from tests.support.small import VOCAB, batch_of, gradient_of, small_model
 
 LENGTHS = [(3, 5), (6, 2), (1, 0), (4, 7)]
 
@@ -72,7 +72,9 @@ def test_only_the_chosen_layer_learns_where_to_look() -> None:
     model, batch = small_model(), batch_of(LENGTHS)
     difference = training_loss(model, batch, attention={"kind": "guided", "layers": [1]}) - training_loss(model, batch)
     difference.backward()
-    first, second = (layer.cross_attention.query.weight.grad for layer in model.decoder.layers)
+    first, second = (
+        gradient_of(layer.get_parameter("cross_attention.query.weight")) for layer in model.decoder.in_order()
+    )
     assert first.abs().max() > 1e-5
     assert second.abs().max() < 1e-6
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from qkv.core.errors import UsageError
 from qkv.data.batch import collate, padded
 from qkv.models.heads.base import NO_CONTEXT, HeadContext
-from qkv.models.heads.linear import LinearHead
+from qkv.models.heads.linear import LinearHead, output_matrix
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import Constraints, LengthLimits, SearchTask
@@ -33,7 +33,7 @@ from tests.support.drafting import (
     greedy,
     outputs_by_source,
 )
-from tests.support.small import random_ids
+from tests.support.small import random_ids, transformer
 from tests.support.speaker import endless
 from tests.support.speaker import speaker as speaking
 from tests.support.tables import task_of
@@ -45,7 +45,7 @@ MARGIN = 1e-4
 
 def speaker(seed: int = 1, **changes: Any) -> Transformer:
     """A random model that says END every now and then."""
-    return speaking(seed, sharpness=2, **changes).model  # type: ignore[return-value]
+    return transformer(speaking(seed, sharpness=2, **changes).model)
 
 
 def tasks(count: int, seed: int, rows: int, longest: int = 7) -> list[SearchTask]:
@@ -232,7 +232,7 @@ def test_of_equal_tokens_the_lowest_id_wins() -> None:
     model = speaker(10)
     steps, blocks = ModelSteps(model), ModelBlocks(model)
     for each in (steps, blocks):
-        each.head = HeadWithTwins(each.head.weight)  # type: ignore[arg-type]
+        each.head = HeadWithTwins(output_matrix(each.head))
     for task in tasks(50, 10, 25):
         wanted = greedy(steps, task)
         assert max(token for each in wanted for token in each.tokens) < 9

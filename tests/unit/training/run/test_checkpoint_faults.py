@@ -66,7 +66,8 @@ def test_killed_at_every_step_of_a_save(
         assert complaints == []
         assert leftovers(run) == []
         verify_folder(run / "best")
-        seen.append((newest.name, read_manifest(run / "best")["update"], len(list_checkpoints(run / "checkpoints"))))
+        best = dict(read_manifest(run / "best"))["update"]
+        seen.append((newest.name, best, len(list_checkpoints(run / "checkpoints"))))
     assert seen[0] == ("step-00000006", 6, 3)
     assert seen[-1] == (f"step-{update:08d}", update, keep_last)
 
@@ -232,7 +233,7 @@ def test_a_failed_swap_puts_the_old_folder_back(scratch: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(QkvError, match="Input/output error"), new_folder(scratch / "a", {"number": 2}):
         pass
-    assert verify_folder(scratch / "a")["number"] == 1
+    assert dict(verify_folder(scratch / "a"))["number"] == 1
     assert [path.name for path in scratch.iterdir()] == ["a"]
 
 

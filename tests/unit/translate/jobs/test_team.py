@@ -1,6 +1,7 @@
 """Several processes: the same as one, none too many, and none that is left."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_an_error_in_a_worker_is_told_as_it_is(folder: Path, monkeypatch: pytest
 
 def test_a_worker_refuses_a_model_that_was_replaced(folder: Path) -> None:
     wanted = torch_translator(folder)
-    setup = Setup([folder], wanted.models.checksums, wanted.search, DecodeOptions(), 100, None)  # type: ignore[arg-type]
+    setup = Setup([folder], wanted.models.checksums, wanted.search, DecodeOptions(), 100, wanted.reading)
     assert setup.open()([]) == []
     with pytest.raises(QkvError, match="was replaced while its workers were starting"):
-        Setup([folder], ["another"], wanted.search, DecodeOptions(), 100, None).open()  # type: ignore[arg-type]
+        replace(setup, checksums=["another"]).open()
