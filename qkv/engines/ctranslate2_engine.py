@@ -130,7 +130,7 @@ class CTranslate2Engine:
         self._src_names: list[str] = src
         self._tgt_names: list[str] = tgt
         self._tgt_ids = {name: i for i, name in enumerate(tgt)}
-        self._translator = _open(folder, manifest.get("quantization"), self.parallel)
+        self.translator = _open(folder, manifest.get("quantization"), self.parallel)
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         if reasons := ctranslate2_request_obstacles(request):
@@ -172,7 +172,7 @@ class CTranslate2Engine:
         beam = search if isinstance(search, BeamConfig) else None
         # All that ended, where it matters when they did.
         every = beam and not beam.unpenalised and not never_stops(patience, limits.max_length)
-        found: list[TranslationResult] = self._translator.translate_batch(
+        found: list[TranslationResult] = self.translator.translate_batch(
             words,
             # In a beam over several sentences the first token gets the attention of another sentence.
             max_batch_size=1 if beam and request.attention else 0,
@@ -212,7 +212,7 @@ class CTranslate2Engine:
         pairs = [
             (source, [names[i] for i in each.tokens]) for source, own in zip(words, found, strict=True) for each in own
         ]
-        scored = iter(self._translator.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0))
+        scored = iter(self.translator.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0))
         return [[_scored(each, next(scored).log_probs, search) for each in own] for own in found]
 
 

@@ -94,10 +94,15 @@ class Sampling(StepwiseSearch):
             return 0  # no token is allowed, as its log p says
         weights = np.exp((log_probs - highest) / np.float32(self.temperature))
         ids = likeliest(weights, self.top_k, self.top_p)
-        reached = weights[ids].cumsum(dtype=np.float64)
-        # Rounding must not select a token after the last one with a positive probability.
-        target = min(uniform * reached[-1], np.nextafter(reached[-1], 0))
-        return int(ids[reached.searchsorted(target, side="right")])
+        return int(ids[quantile(weights[ids], uniform)])
+
+
+def quantile(weights: NDArray[np.float32], uniform: float) -> int:
+    """The index at quantile `uniform` in [0, 1) of the distribution that is proportional to `weights`."""
+    reached = weights.cumsum(dtype=np.float64)
+    # Rounding must not select an index after the last one with a positive weight.
+    target = min(uniform * reached[-1], np.nextafter(reached[-1], 0))
+    return int(reached.searchsorted(target, side="right"))
 
 
 class _Dice:

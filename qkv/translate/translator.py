@@ -258,7 +258,7 @@ class Translator:
         began = time.monotonic()
         for piece in pieces:
             if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
-                yield from translate_in_team(self._setup(options), self.workers, chain([piece], pieces))
+                yield from translate_in_team(self.worker_setup(options), self.workers, chain([piece], pieces))
                 return
             with nullcontext() if alone or not self.models.folders else using_threads(1):
                 found = decoder(piece)
@@ -294,7 +294,8 @@ class Translator:
         )
         return DecodeRequest(self._drafted, options.nbest, [constraints], options.alignment, options.token_scores)
 
-    def _setup(self, options: DecodeOptions) -> Setup:
+    def worker_setup(self, options: DecodeOptions) -> Setup:
+        """What a worker process needs to decode as this one does."""
         folders, checksums = self.models.folders, self.models.checksums
         return Setup(folders, checksums, self._drafted, options, self.batch_tokens, self.reading)
 

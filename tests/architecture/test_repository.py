@@ -1,5 +1,6 @@
 """What holds for every file of the repository."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -72,6 +73,31 @@ def test_tests_import_only_what_supports_them() -> None:
     modules = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
     pattern = re.compile(r"^\s*(?:from|import) tests\.(?!support\b)", re.MULTILINE)
     assert sorted(path.name for path, text in modules.items() if pattern.search(text)) == []
+
+
+PUBLIC = ("_exit", "_replace")
+"""Of os and of named tuples: public, in spite of their names."""
+
+
+def private_names(source: str) -> list[str]:
+    """Names with one underscore of what is not the test's own."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = [(node.value, node.attr) for node in nodes if isinstance(node, ast.Attribute)]
+    taken = [name for of, name in used if not (isinstance(of, ast.Name) and of.id in ("self", "cls"))]
+    taken += [each.name for node in nodes if isinstance(node, ast.ImportFrom) for each in node.names]
+    return [name for name in taken if re.match(r"_(?!_)", name) and name not in PUBLIC]
+
+
+def test_tests_use_no_private_names() -> None:
+    found = {path: private_names(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path.relative_to(ROOT).as_posix(): names for path, names in found.items() if names} == {}
+    assert private_names("from qkv.data import _frames\nself._own = search._token(os._exit)") == ["_token", "_frames"]
+
+
+def test_an_ignored_error_of_the_type_checker_has_its_reason_beside_it() -> None:
+    lines = [line for path in texts() if path.suffix == ".py" for line in path.read_text(encoding="utf-8").splitlines()]
+    ignored = [line for line in lines if "# type: " + "ignore" in line]
+    assert [line for line in ignored if not re.search(r"ignore\[[\w-]+\]  # \w+", line)] == []
 
 
 def test_a_folder_of_the_package_can_be_taken_in_at_a_glance() -> None:

@@ -12,7 +12,9 @@ import pytest
 from qkv.config import load_config
 from qkv.models.saved.folder import load_model
 from qkv.training.recipe import Recipe
-from tests.support.forks import Forks, buffered
+from tests.support.commands import QKV as IN_SHELL
+from tests.support.commands import in_shell
+from tests.support.forks import Forks
 from tests.support.tiny import plain, updates_of, write_recipe
 
 QKV = [sys.executable, "-c", "import sys; sys.argv[0] = 'qkv'; from qkv.cli import main; main()"]
@@ -204,16 +206,14 @@ def test_config(recipe: Path, scratch: Path, forks: Forks) -> None:
 
 def test_output_that_goes_nowhere(recipe: Path) -> None:
     """A reader that leaves, a full disk, closed streams: never a traceback."""
-    qkv = f"'{sys.executable}' -c 'from qkv.cli import main; main()'"
     for command, code in (
-        (f"{qkv} config schema | sleep 0", 0),
-        (f"{qkv} config show {recipe} > /dev/full", 1),
-        (f"{qkv} --version > /dev/full", 1),
-        (f"{qkv} config show {recipe} >&-", 0),
-        (f"{qkv} tokenizer encode nowhere <&-", 1),
+        (f"{IN_SHELL} config schema | sleep 0", 0),
+        (f"{IN_SHELL} config show {recipe} > /dev/full", 1),
+        (f"{IN_SHELL} --version > /dev/full", 1),
+        (f"{IN_SHELL} config show {recipe} >&-", 0),
+        (f"{IN_SHELL} tokenizer encode nowhere <&-", 1),
     ):
-        shell = ["bash", "-o", "pipefail", "-c", command]
-        ended = subprocess.run(shell, capture_output=True, text=True, check=False, env=buffered())
+        ended = in_shell(command)
         assert ended.returncode == code, (command, ended.stderr)
         assert ended.stderr.count("\n") == bool(code), ended.stderr
         assert ended.stderr.startswith("qkv: " if code else "")

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import random
-import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from qkv.core.files import MANIFEST, write_manifest
 from qkv.models.saved.weights import named_weights, write_tensors
 from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
-from tests.support.commands import GREEDY, QKV, TORCH, quiet, refused, written, written_lines
-from tests.support.forks import Forks, buffered
+from tests.support.commands import GREEDY, QKV, TORCH, in_shell, quiet, refused, written, written_lines
+from tests.support.forks import Forks
 from tests.support.small import transformer
 from tests.support.speaker import save_speaker, speaker
 
@@ -267,8 +266,7 @@ def test_output_that_goes_nowhere(model: Path, lines: Path) -> None:
         (f"{QKV} translate {model} {greedy} <&-", 0),
         (f"{QKV} score {model} --src {lines} --tgt {lines} | sleep 0", 0),
     ):
-        shell = ["bash", "-o", "pipefail", "-c", command]
-        ended = subprocess.run(shell, capture_output=True, text=True, check=False, env=buffered())
+        ended = in_shell(command)
         assert ended.returncode == code, (command, ended.stderr)
         told = [line for line in ended.stderr.splitlines() if line.startswith("qkv: ") or "xception" in line]
         assert len(told) == code

@@ -16,8 +16,8 @@ from qkv.evaluation.tune import tune
 from qkv.models.saved.folder import CONFIG, SavedConfig, load_model, save_model
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_search
-from qkv.search.refinement.base import reader_for
 from qkv.search.greedy import GreedyConfig
+from qkv.search.refinement.base import reader_for
 from qkv.search.refinement.ctc import CtcReaderConfig
 from qkv.search.refinement.search import RefineConfig
 from qkv.training.run.folder import RunFolder

@@ -148,7 +148,7 @@ def test_a_worker_process_drafts_too(tmp_path: Path, parallel: Path) -> None:
     model = save_speaker(tmp_path / "model", 3, sharpness=SHARP)
     given, options = [SourceText(text) for text in sentences(5)], DecodeOptions()
     translator = torch_translator(model, draft=parallel / "ctc")
-    setup = pickle.loads(pickle.dumps(translator._setup(options)))
+    setup = pickle.loads(pickle.dumps(translator.worker_setup(options)))
     found = setup.open()(given)
     assert all(one.passes for one in found)
     assert_same(found, translator.translate([source.text for source in given]))

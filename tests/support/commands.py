@@ -1,9 +1,10 @@
 """What the tests of `qkv translate` share: its usual options, sixty lines, and how a command ended."""
 
+import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.forks import Ended
+from tests.support.forks import Ended, buffered
 from tests.support.speaker import sentences
 
 QKV = f"'{sys.executable}' -c 'from qkv.cli import main; main()'"
@@ -26,6 +27,12 @@ def quiet(ended: Ended) -> str:
 def refused(ended: Ended, code: int) -> str:
     assert ended.code == code, ended.stderr
     return ended.complaint
+
+
+def in_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """With pipes; it fails where one part of it does."""
+    shell = ["bash", "-o", "pipefail", "-c", command]
+    return subprocess.run(shell, capture_output=True, text=True, check=False, env=buffered())
 
 
 def written_lines(path: Path) -> Path:

@@ -68,7 +68,7 @@ def their_scores(folder: Path, saved: SavedModel, src: Sequence[list[int]], tgt:
     names = vocabulary(saved.tokenizers.src), vocabulary(saved.tokenizers.tgt)
     sides = ([[own[i] for i in ids] for ids in side] for own, side in zip(names, (src, tgt), strict=True))
     # With the type of numbers that the engine takes; by itself CTranslate2 may turn int16 into int8.
-    translator = CTranslate2Engine(folder, 1)._translator
+    translator = CTranslate2Engine(folder, 1).translator
     return [result.log_probs for result in translator.score_batch(*sides, max_input_length=0)]
 
 

@@ -8,13 +8,14 @@ import pytest
 from qkv.cli.model import export
 from qkv.core.errors import UsageError
 from qkv.engines.fast_engines import EngineName
-from qkv.models.saved.folder import load_model
+from qkv.models.saved.folder import SavedConfig, load_model
 from qkv.search import capacity
 from qkv.search.beam import BeamConfig
+from qkv.search.sampling import SampleConfig
 from qkv.translate.texts import DecodeOptions
 from qkv.translate.translator import Translator
 from qkv.visual.beam_tree import grow_tree
-from tests.support.small import small_config
+from tests.support.small import small_config, small_text
 from tests.support.speaker import save_speaker, sentences
 
 SEARCHES: list[dict[str, Any]] = [
@@ -59,7 +60,14 @@ def test_the_picture_of_a_beam(model: Path) -> None:
         grow_tree(load_model(model), "aa", BeamConfig(size=5000))
 
 
-def test_the_estimate_is_of_the_right_order() -> None:
-    """4 GB for a beam of 100,000 with a small model, as was measured."""
+def test_the_estimate_is_of_the_right_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 GB for 100,000 hypotheses of a small model, as was measured."""
+    text, _ = small_text()
     model = small_config(d_model=64, d_ff=128, num_heads=2, decoder_layers=2)
-    assert 2e9 < 100_000 * capacity._bytes_of_one(BeamConfig(max_length=20), model, 5, 14) < 2e10
+    config = SavedConfig(model=model, text=text, median_src=5)
+    search = SampleConfig(samples=100_000, max_length=20)
+    monkeypatch.setattr(capacity, "available_memory", lambda: 20 * 10**9)
+    capacity.require_search_memory(search, config, 14)
+    monkeypatch.setattr(capacity, "available_memory", lambda: 2 * 10**9)
+    with pytest.raises(UsageError, match=r"search: 100,000 hypotheses of a sentence need about"):
+        capacity.require_search_memory(search, config, 14)

@@ -10,7 +10,7 @@ import pytest
 from qkv.core.errors import UsageError
 from qkv.search.base import LengthLimits
 from qkv.search.greedy import GreedyConfig
-from qkv.search.sampling import SampleConfig, SampleSearch, likeliest
+from qkv.search.sampling import SampleConfig, SampleSearch, likeliest, quantile
 from tests.support.tables import END, Ids, TableSteps, every_output, random_sources, random_table, run_search, task_of
 
 SOURCES = random_sources(10, 3)
@@ -158,10 +158,8 @@ def test_the_short_way_to_top_p_is_the_long_way() -> None:
 
 def test_no_chance_is_outside_the_probabilities() -> None:
     """The ends of [0, 1) give tokens that may be said."""
-    search = SampleSearch()
-    log_probs = np.array([-np.inf, -1.0, -np.inf, -2.0, -np.inf], dtype=np.float32)
-    assert search._token(log_probs, 0.0) == 1
-    assert search._token(log_probs, 1 - 2**-53) == 3
+    weights = np.array([0.0, 1.0, 0.0, 0.4, 0.0], dtype=np.float32)
+    assert [quantile(weights, uniform) for uniform in (0.0, 0.71, 0.72, 1 - 2**-53)] == [1, 1, 3, 3]
 
 
 def test_more_hypotheses_than_samples_are_refused() -> None:

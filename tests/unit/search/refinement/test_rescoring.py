@@ -62,7 +62,7 @@ def test_a_sentence_does_not_depend_on_its_batch(kind: str, settings: dict[str, 
 def test_a_worker_process_has_it_too_and_a_job_knows_it(teacher: Path, tmp_path: Path) -> None:
     model = save_speaker(tmp_path / "model", 4, sharpness=2, decoder="nat")
     translator = torch_translator(model, search=RefineConfig(length_beam=4, rescore=teacher))
-    setup = pickle.loads(pickle.dumps(translator._setup(DecodeOptions())))
+    setup = pickle.loads(pickle.dumps(translator.worker_setup(DecodeOptions())))
     given = sentences(6)
     assert_same(setup.open()([SourceText(text) for text in given]), translator.translate(given))
 
