@@ -69,6 +69,25 @@ def additive_scores(q: Heads, k: KeyHeads, v: Float[Tensor, "H E"]) -> Attention
     return (hidden * v[:, None, None]).sum(dim=-1)
 
 
+def location_features(weights: Float[Tensor, "B H K"], filters: Float[Tensor, "H C w"]) -> Float[Tensor, "B H K C"]:
+    """f_j = Σ_d F_d a_j+d, |d| ≤ (w - 1) / 2: where the attention was, seen from each key (Chorowski et al. 2015)."""
+    heads, channels, width = filters.shape
+    seen: Tensor = F.conv1d(weights, filters.view(heads * channels, 1, width), padding=width // 2, groups=heads)
+    return seen.view(len(weights), heads, channels, -1).transpose(2, 3)
+
+
+def location_aware_scores(
+    q: Float[Tensor, "B H E"],
+    k: KeyHeads,
+    features: Float[Tensor, "B H K C"],
+    u: Float[Tensor, "H C E"],
+    v: Float[Tensor, "H E"],
+) -> Float[Tensor, "B H K"]:
+    """v · tanh(q + k_j + U f_j) of one query: `additive_scores` with a term that knows where the last one attended."""
+    hidden = (q[:, :, None] + k + features @ u).tanh()
+    return (hidden * v[:, None]).sum(dim=-1)
+
+
 def cosine_scores(q: Heads, k: KeyHeads, scale: Float[Tensor, " H"]) -> AttentionWeights:
     """scale · cos(q_i, k_j): the norms of queries and keys are ignored; each head has its own scale."""
     return dot_scores(F.normalize(q, dim=-1), F.normalize(k, dim=-1)) * scale[:, None, None]

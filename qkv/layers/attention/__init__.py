@@ -5,6 +5,8 @@ from typing import Annotated
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, KeyValue, attentions
 from qkv.layers.attention.causal import CausalAttention, CausalConfig
 from qkv.layers.attention.cross import (
+    LocationAwareAttention,
+    LocationAwareConfig,
     MochaAttention,
     MochaConfig,
     MonotonicAttention,
@@ -28,6 +30,8 @@ __all__ = [
     "ForInference",
     "FullConfig",
     "KeyValue",
+    "LocationAwareAttention",
+    "LocationAwareConfig",
     "LongformerAttention",
     "LongformerConfig",
     "LshAttention",
