@@ -6,13 +6,14 @@ from pydantic import Field, model_validator
 
 from qkv.layers.attention.recording import name_attentions
 from qkv.layers.recurrent import BidirectionalLSTM, LSTMStack
-from qkv.models.config import CrossAttentionSize, ModelConfig, models
+from qkv.models.config import CrossAttentionSize, models
 from qkv.models.recurrent.model import RecurrentModel
+from qkv.models.stepwise import StepwiseConfig
 from qkv.text import TokenizerPair
 
 
 @models.register
-class RecurrentConfig(ModelConfig):
+class RecurrentConfig(StepwiseConfig):
     """An LSTM encoder-decoder with additive attention (Bahdanau et al. 2015), to compare the Transformer with."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -22,12 +23,6 @@ class RecurrentConfig(ModelConfig):
     """Bidirectional LSTM layers of the encoder."""
     decoder_layers: int = Field(default=1, ge=1, le=1000)
     """LSTM layers of the decoder."""
-    dropout: float = Field(default=0.2, ge=0, lt=1)
-    """On the embeddings, between the layers and before the output head."""
-    share_embeddings: Literal["all", "target", "none"] | None = None
-    """One matrix for source, target and output (all), for target and output (target), or three (none).
-
-    Default: all with a shared tokenizer, else target."""
 
     @property
     def own_layers(self) -> int:
@@ -43,11 +38,6 @@ class RecurrentConfig(ModelConfig):
         name_attentions(model)
         return model
 
-    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
-        if self.share_embeddings == "all" and not shared_tokenizer:
-            return "model.share_embeddings all needs one tokenizer for both sides: give text.shared"
-        return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
-
     def state_size(self, src_length: int, tgt_length: int) -> int:
         # The states of the cells, and memory and keys of the source.
         return 2 * self.d_model * (self.decoder_layers + src_length)
@@ -61,10 +51,6 @@ class RecurrentConfig(ModelConfig):
     def _fits(self) -> "RecurrentConfig":
         if self.d_model % 2:
             raise ValueError(f"d_model ({self.d_model}) must be even: each direction of the encoder has half of it")
-        if not self.decoder.autoregressive:
-            raise ValueError(f"decoder {self.decoder.kind} is for model.kind transformer; leave it out")
-        if self.draft is not None:
-            raise ValueError(f"draft {self.draft.kind} is for model.kind transformer; leave it out")
         if problem := self.head.problem(1, 1):
             raise ValueError(f"head: {problem}; a recurrent model has one layer of attention, with one head")
         return self

@@ -1,4 +1,4 @@
-"""`model: {kind: recurrent}` from the command line: train, resume, translate, score, export."""
+"""Models other than the Transformer from the command line: train, resume, translate, score, export."""
 
 from pathlib import Path
 from typing import Any
@@ -6,35 +6,39 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.models.recurrent.model import RecurrentModel
 from qkv.models.saved.folder import load_model, save_model
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import as_recipe, assert_same, plain, write_recipe
 
-MODEL = {"kind": "recurrent", "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.1}
+MODELS: dict[str, dict[str, Any]] = {
+    "recurrent": {"encoder_layers": 2, "decoder_layers": 2},
+    "convolutional": {"encoder_layers": 2, "decoder_layers": 2},
+    "bytenet": {"dilations": [1, 2]},
+}
 
 
-def recipe(data: Path, run: Path, updates: int) -> dict[str, Any]:
-    return plain(data, run, updates) | {"model": MODEL}
+def recipe(kind: str, data: Path, run: Path, updates: int) -> dict[str, Any]:
+    return plain(data, run, updates) | {"model": {"kind": kind, "d_model": 16, "dropout": 0.1, **MODELS[kind]}}
 
 
-@pytest.fixture(scope="module")
-def run(data: Path, in_memory: Path, forks: Forks) -> Path:
-    ended = forks.qkv("train", write_recipe(in_memory / "recurrent.yaml", recipe(data, in_memory / "recurrent", 8)))
+@pytest.fixture(scope="module", params=MODELS)
+def run(request: pytest.FixtureRequest, data: Path, in_memory: Path, forks: Forks) -> Path:
+    kind: str = request.param
+    ended = forks.qkv("train", write_recipe(in_memory / f"{kind}.yaml", recipe(kind, data, in_memory / kind, 8)))
     assert ended.code == 0, ended.stderr
-    return in_memory / "recurrent"
+    return in_memory / kind
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(run: Path, data: Path, scratch: Path) -> None:
-    Trainer(as_recipe(recipe(data, scratch / "run", 4))).train()
+    Trainer(as_recipe(recipe(run.name, data, scratch / "run", 4))).train()
     assert Trainer.resume(scratch / "run", ["training.stop_after=8u"]).train().updates == 8
     assert_same(scratch / "run", run)
 
 
 def test_it_is_saved_and_loaded(run: Path, scratch: Path) -> None:
     saved = load_model(run)
-    assert isinstance(saved.model, RecurrentModel)
+    assert saved.model.kind == run.name
     save_model(scratch / "copy", saved)
     for one, two in zip(saved.model.parameters(), load_model(scratch / "copy").model.parameters(), strict=True):
         assert torch.equal(one, two)
@@ -56,7 +60,7 @@ def test_it_translates_and_scores(run: Path, scratch: Path, forks: Forks) -> Non
 def test_it_is_not_exported(run: Path, scratch: Path, forks: Forks, target: str) -> None:
     ended = forks.qkv("export", run, "--to", target, "--out", scratch / "out")
     assert ended.code == 2
-    assert "has no form of model.kind recurrent" in ended.stderr
+    assert f"has no form of model.kind {run.name}" in ended.stderr
     assert not (scratch / "out").exists()
 
 
@@ -64,4 +68,4 @@ def test_drafts_are_refused(run: Path, scratch: Path, forks: Forks) -> None:
     (scratch / "lines").write_text("abc\n")
     ended = forks.qkv("translate", run, "--draft", "jacobi", "--input", scratch / "lines")
     assert ended.code == 2
-    assert "kind recurrent takes one token after another" in ended.stderr
+    assert f"a model of the kind {run.name} " in ended.stderr
