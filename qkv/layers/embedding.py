@@ -1,7 +1,8 @@
 """Token ids to vectors."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ class TokenEmbedding(nn.Module):
         self.pad = pad
         self.scale = math.sqrt(d_model)
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self._more: Tensor | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -29,7 +31,20 @@ class TokenEmbedding(nn.Module):
             self.weight[self.pad].zero_()
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        return F.embedding(ids, self.weight, padding_idx=self.pad) * self.scale
+        weight = self.weight
+        if self._more is not None:
+            ids = torch.where(ids < 0, len(weight) - 1 - ids, ids)
+            weight = torch.cat([weight, self._more])
+        return F.embedding(ids, weight, padding_idx=self.pad) * self.scale
+
+    @contextmanager
+    def more_tokens(self, vectors: Float[Tensor, "N D"]) -> Iterator[None]:
+        """Inside, negative ids are tokens too: -1 has the embedding vectors[0], -2 has vectors[1], and so on."""
+        self._more = vectors
+        try:
+            yield
+        finally:
+            self._more = None
 
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """`forward`, its weight bound as a plain tensor."""

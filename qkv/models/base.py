@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from qkv.core.errors import UsageError
 from qkv.core.state import StepState
 from qkv.data.batch import Batch
+from qkv.layers.embedding import TokenEmbedding
 from qkv.models.heads.base import NO_CONTEXT, Head, HeadContext
 
 
@@ -125,6 +126,11 @@ class Model(nn.Module):
     kind: ClassVar[str]
     """Its name in messages."""
     head: Head
+
+    @property
+    def tgt_embedding(self) -> TokenEmbedding:
+        """The embedding of the target tokens that the decoder reads."""
+        raise NotImplementedError
 
     @property
     def limits(self) -> MaxLengths:

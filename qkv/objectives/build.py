@@ -17,9 +17,8 @@ def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | No
     """Why the decoder does not support the objective's settings; None: it does."""
     if config.glancing and not decoder.glances:
         return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat, ctc or dag"
-    parts = (("noise", config.noise), ("consistency", config.consistency), ("attention", config.attention))
-    for name, value in parts:
-        if value and not decoder.autoregressive:
+    for name in ("noise", "scheduled_sampling", "consistency", "attention"):
+        if getattr(config, name) and not decoder.autoregressive:
             return f"objective.{name} is for the autoregressive decoder, not for {decoder.kind}; leave it out"
     if decoder.sums_paths and isinstance(config.smoothing, ConfidencePenalty):
         return f"objective.smoothing confidence_penalty has no form for the decoder {decoder.kind}; use others or none"

@@ -1,6 +1,7 @@
 """Teacher forcing: predict every target token from the true ones before it, in one parallel pass."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency, Consistency
 from qkv.objectives.noise import AnyNoise, Noise
 from qkv.objectives.parts import GlancingConfig
+from qkv.objectives.scheduled_sampling import AnyScheduledSampling, ScheduledSampling
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
 
@@ -34,6 +36,8 @@ class ObjectiveConfig(Config):
     """Label smoothing, in one of its published forms."""
     noise: list[AnyNoise] = Field(default_factory=list)
     """Noise on the decoder's input, applied in order, in training only."""
+    scheduled_sampling: AnyScheduledSampling | None = None
+    """Some tokens of the decoder's input become the model's own predictions, in training only; one pass more."""
     consistency: AnyConsistency | None = None
     """A second pass in training that should agree with the first; about twice the time per update."""
     attention: Annotated[tuple[AnyAttentionLoss, ...], BeforeValidator(_as_list)] = ()
@@ -48,6 +52,7 @@ class ObjectiveConfig(Config):
             [noise.build(special, vocab_size) for noise in self.noise],
             self.consistency.build(special) if self.consistency else None,
             [loss.build() for loss in self.attention],
+            self.scheduled_sampling.build(special) if self.scheduled_sampling else None,
         )
 
 
@@ -59,6 +64,7 @@ class TeacherForcing:
         noise: Noise on the decoder's input, applied in order, in training only.
         consistency: A second pass in training that should agree with the first.
         attention: Losses on the weights of cross-attention, in training only.
+        sampling: Replaces tokens of the decoder's input, after the noise, by the model's predictions, in training only.
 
     Example:
         >>> from qkv.functional.losses import others
@@ -72,20 +78,24 @@ class TeacherForcing:
         noise: Sequence[Noise] = (),
         consistency: Consistency | None = None,
         attention: Sequence[AttentionLoss] = (),
+        sampling: ScheduledSampling | None = None,
     ) -> None:
         self.smoothing = smoothing
         self.noise = noise
         self.consistency = consistency
         self.attention = attention
+        self.sampling = sampling
         self.plain = no_smoothing(len(smoothing.background))
 
     @with_auxiliary_losses
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
-        """With all parts; `update` counts from 1 and sets the warm-up of the noise and of the losses on attention."""
+        """With all parts; `update` counts from 1 and sets how strong each of them is."""
         tgt_in = batch.tgt_in
         for noise in self.noise:
             tgt_in = noise(tgt_in, update)
-        with adding_attention_losses(self.attention, model, batch, update):
+        noisy = replace(batch, tgt_in=tgt_in)
+        mixing = self.sampling.mixing(model, noisy, update) if self.sampling else nullcontext(tgt_in)
+        with mixing as tgt_in, adding_attention_losses(self.attention, model, batch, update):
             if self.consistency:
                 return self.consistency.loss(model, batch, tgt_in, self.smoothing)
             return self._loss(model, batch, tgt_in, self.smoothing)

@@ -58,6 +58,10 @@ def everything(data: Path, run: Path, updates: int = 12) -> dict[str, Any]:
     recipe["data"]["train"]["alignments"] = "train.align"
     attention = [{"kind": "guided", "heads": [1], "warmup": 3}, {"kind": "alignments", "until": 8}]
     recipe["objective"] = {"noise": noise, "consistency": "simcut", "attention": attention}
+    recipe["objective"]["scheduled_sampling"] = {
+        "kind": "sample",
+        "gold": {"kind": "linear", "updates": 20, "after": 2},
+    }
     recipe["schedule"] = {"kind": "inverse_sqrt", "peak": 3e-3, "warmup": 5}
     recipe["optimizer"] = {"weight_decay": 0.01}
     recipe["training"] |= {"accumulate": 2, "ema": 0.9, "save_every": "3u"}

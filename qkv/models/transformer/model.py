@@ -78,6 +78,10 @@ class Transformer(Model):
         self.draft_head: DraftHead | None = None
 
     @property
+    def tgt_embedding(self) -> TokenEmbedding:
+        return self.tgt_embedder.tokens
+
+    @property
     def limits(self) -> MaxLengths:
         return MaxLengths(self.src_embedder.positions.max_length, self.tgt_embedder.positions.max_length)
 

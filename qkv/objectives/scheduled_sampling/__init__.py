@@ -1,0 +1,5 @@
+"""Scheduled sampling: the decoder learns to go on after its own predictions."""
+
+from qkv.objectives.scheduled_sampling.mixing import AnyScheduledSampling, ScheduledSampling, samplings
+
+__all__ = ["AnyScheduledSampling", "ScheduledSampling", "samplings"]
