@@ -31,7 +31,7 @@ class TokenEmbedding(nn.Module):
             self.weight[self.pad].zero_()
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        weight = self.weight
+        weight: Tensor = self.weight
         if self._more is not None:
             ids = torch.where(ids < 0, len(weight) - 1 - ids, ids)
             weight = torch.cat([weight, self._more])
