@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from qkv.core.errors import ConfigError
 from qkv.data.batch import Batch
 from qkv.functional.scheduled_sampling import most_probable
+from qkv.layers.embedding import TokenEmbedding
 from qkv.models.base import Model, Output
-from qkv.models.heads.linear import output_matrix
+from qkv.models.heads.linear import LinearHead, output_matrix
 from qkv.models.recurrent.config import RecurrentConfig
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
@@ -87,25 +88,26 @@ def test_no_gold_feeds_the_most_probable_tokens_shifted_by_one() -> None:
             assert (tgt_in[row, length + 1 :] == SPECIAL.pad).all()
 
 
-class Successor(nn.Module):
+class Successor(Model):
     """Says the token after the one that it reads."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.tgt_embedding = nn.Embedding(VOCAB, 4)
-        self.head = small_model(d_model=VOCAB + 1, num_heads=1, share_embeddings="none").head
-        with torch.no_grad():
-            self.head.weight.zero_()
-            self.head.weight[:, :VOCAB] = 50 * torch.eye(VOCAB)
+        self.tokens = TokenEmbedding(VOCAB, 4, SPECIAL.pad)
+        self.head = LinearHead(nn.Parameter(50 * torch.eye(VOCAB)))
+
+    @property
+    def tgt_embedding(self) -> TokenEmbedding:
+        return self.tokens
 
     def forward(self, batch: Batch) -> Output:
-        return Output(nn.functional.one_hot(batch.tgt_in + 1, VOCAB + 1).float())
+        return Output(nn.functional.one_hot((batch.tgt_in + 1) % VOCAB, VOCAB).float())
 
 
 def test_a_prediction_stands_one_place_after_what_it_was_made_from() -> None:
     batch = batch_of([(2, 4)])
     batch.tgt_in[0, 1:] = torch.tensor([10, 6, 15, 8])
-    with second_pass({"kind": "argmax", "gold": NEVER_GOLD}, Successor(), batch) as tgt_in:  # type: ignore[arg-type]
+    with second_pass({"kind": "argmax", "gold": NEVER_GOLD}, Successor(), batch) as tgt_in:
         assert tgt_in[0, 2:].tolist() == [11, 7, 16]
 
 
