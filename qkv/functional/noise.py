@@ -49,3 +49,11 @@ def swap_tokens(
     source = key.argsort(dim=1, stable=True)
     place = (~eligible).to(torch.uint8).argsort(dim=1, stable=True)
     return torch.empty_like(ids).scatter_(1, place, ids.gather(1, source))
+
+
+def predicting(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
+    """The positions whose predictions stand at the `chosen` positions of the decoder's input: each one before its own.
+
+    The first position, the start symbol, is never chosen. Both have the same number of True, in the same order.
+    """
+    return torch.nn.functional.pad(chosen[:, 1:], (0, 1))

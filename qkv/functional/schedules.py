@@ -1,4 +1,7 @@
-"""Learning rates as pure functions. Updates count from 1, so the first update already moves the weights."""
+"""Learning rates as pure functions, and the shares of gold tokens in scheduled sampling (Bengio et al. 2015).
+
+Updates count from 1, so the first update already moves the weights.
+"""
 
 import math
 
@@ -49,3 +52,18 @@ def after_warm_up(fraction: float, warmed: float) -> float:
 
 def _clip(fraction: float) -> float:
     return min(1.0, max(0.0, fraction))
+
+
+def linear_gold(n: int, slope: float, floor: float = 0.0) -> float:
+    """max(floor, 1 - slope · n)"""
+    return max(floor, 1.0 - slope * n)
+
+
+def exponential_gold(n: int, k: float, floor: float = 0.0) -> float:
+    """max(floor, kⁿ), with k < 1."""
+    return max(floor, math.pow(k, n))
+
+
+def inverse_sigmoid_gold(n: int, k: float, floor: float = 0.0) -> float:
+    """max(floor, k / (k + exp(n / k))), with k ≥ 1: about 1 at first, one half at n = k ln k."""
+    return max(floor, k / (k + math.exp(min(n / k, 700.0))))

@@ -69,6 +69,10 @@ class ByteNet(Model):
         self.dropout = Dropout(dropout)
         self.head = head
 
+    @property
+    def tgt_embedding(self) -> TokenEmbedding:
+        return self.tgt_tokens
+
     def forward(self, batch: Batch) -> Output:
         return self.extend(batch.tgt_in, self.start(batch.src, batch.src_keep))[0]
 

@@ -81,6 +81,10 @@ class ConvolutionalModel(Model):
     def limits(self) -> MaxLengths:
         return MaxLengths(self.src_positions.max_length, self.tgt_positions.max_length)
 
+    @property
+    def tgt_embedding(self) -> TokenEmbedding:
+        return self.tgt_tokens
+
     def forward(self, batch: Batch) -> Output:
         return self.extend(batch.tgt_in, self.start(batch.src, batch.src_keep))[0]
 

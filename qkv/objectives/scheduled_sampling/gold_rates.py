@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config.base import Config, Kinds
-from qkv.functional.scheduled_sampling import exponential_gold, inverse_sigmoid_gold, linear_gold
+from qkv.functional.schedules import exponential_gold, inverse_sigmoid_gold, linear_gold
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
-from qkv.functional.noise import choose
-from qkv.functional.scheduled_sampling import mixed, most_probable, predicting
+from qkv.functional.noise import choose, predicting
 from qkv.models.base import Model
 from qkv.objectives.scheduled_sampling.gold_rates import AnyGoldRate, GoldRate, LinearGoldConfig
 from qkv.text.special import SPECIAL, SpecialIds
@@ -93,7 +92,7 @@ class ArgmaxSampling(ScheduledSampling):
     """The prediction is the most probable token."""
 
     def replaced(self, model: Model, tgt_in: Tensor, chosen: Tensor, logits: Tensor) -> AbstractContextManager[Tensor]:
-        return nullcontext(mixed(tgt_in, chosen, logits.argmax(dim=-1)))
+        return nullcontext(tgt_in.masked_scatter(chosen, logits.argmax(dim=-1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +130,7 @@ class SampleToken(Distribution):
 
     def replaced(self, model: Model, tgt_in: Tensor, chosen: Tensor, logits: Tensor) -> AbstractContextManager[Tensor]:
         drawn = torch.multinomial(self.probabilities(logits), 1)[:, 0] if len(logits) else logits.argmax(dim=-1)
-        return nullcontext(mixed(tgt_in, chosen, drawn))
+        return nullcontext(tgt_in.masked_scatter(chosen, drawn))
 
 
 @samplings.register
@@ -155,4 +154,12 @@ class ExpectedEmbedding(Distribution):
         vectors = self.probabilities(logits) @ embedding.weight[: logits.shape[-1]]
         ids = -1 - torch.arange(len(vectors), device=tgt_in.device)
         with embedding.more_tokens(vectors):
-            yield mixed(tgt_in, chosen, ids)
+            yield tgt_in.masked_scatter(chosen, ids)
+
+
+def most_probable(logits: Tensor, k: int) -> Tensor:
+    """The `k` largest of each row, and those equal to the smallest of them; the rest becomes -inf. 0: all."""
+    if not 0 < k < logits.shape[-1]:
+        return logits
+    least = logits.topk(k, dim=-1).values[..., -1:]
+    return logits.masked_fill(logits < least, -torch.inf)

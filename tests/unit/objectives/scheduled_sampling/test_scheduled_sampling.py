@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 from qkv.core.errors import ConfigError
 from qkv.data.batch import Batch
-from qkv.functional.scheduled_sampling import most_probable
 from qkv.layers.embedding import TokenEmbedding
 from qkv.models.base import Model, Output
+from qkv.models.heads import heads
 from qkv.models.heads.linear import LinearHead, output_matrix
-from qkv.models.recurrent.config import RecurrentConfig
+from qkv.models.kinds import models
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport
 from qkv.objectives.scheduled_sampling.gold_rates import GoldRate, gold_rates
-from qkv.objectives.scheduled_sampling.mixing import samplings
+from qkv.objectives.scheduled_sampling.mixing import most_probable, samplings
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
 from qkv.text import SPECIAL
-from tests.support.small import VOCAB, batch_of, small_model, small_text
+from tests.support.small import VOCAB, batch_of, small_config, small_model, small_text
 from tests.support.tiny import as_recipe, plain
 
 LENGTHS = [(3, 5), (6, 2), (1, 0), (4, 7), (2, 3)]
@@ -215,18 +215,25 @@ def test_other_parts_of_the_objective_go_with_it(kind: str) -> None:
     assert report.weight == float(batch.tgt_weight.sum())
 
 
+@pytest.mark.parametrize("name", models.names())
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_recurrent_model_too(kind: str) -> None:
+def test_every_model_kind(kind: str, name: str) -> None:
     _, tokenizers = small_text()
-    model = RecurrentConfig(d_model=8, dropout=0.0).build(tokenizers)
-    batch = batch_of(LENGTHS, vocab=len(tokenizers.tgt))
-    report, _ = learned(
-        model,
-        ObjectiveConfig(scheduled_sampling={"kind": kind, "gold": NEVER_GOLD}).build(
-            len(tokenizers.tgt), SPECIAL, lambda: torch.ones(1)
-        ),
-        batch,
-    )
+    model = models.example(name).build(tokenizers)
+    size = len(tokenizers.tgt)
+    config = ObjectiveConfig(scheduled_sampling={"kind": kind, "gold": NEVER_GOLD})
+    report, _ = learned(model, config.build(size, SPECIAL, lambda: torch.ones(size)), batch_of(LENGTHS, vocab=size))
+    assert torch.isfinite(report.sum)
+
+
+@pytest.mark.parametrize("head", heads.names())
+def test_every_head(head: str) -> None:
+    """Also those that know words beyond the vocabulary."""
+    _, tokenizers = small_text()
+    model = small_config(head=heads.example(head)).build(tokenizers)
+    size = len(tokenizers.tgt)
+    config = ObjectiveConfig(scheduled_sampling={"kind": "argmax", "gold": NEVER_GOLD})
+    report, _ = learned(model, config.build(size, SPECIAL, lambda: torch.ones(size)), batch_of(LENGTHS, vocab=size))
     assert torch.isfinite(report.sum)
 
 
