@@ -1,6 +1,5 @@
 """Fused Transformer layers for inference, and one pass through them."""
 
-import copy
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from qkv.layers.attention.base import Block, Crossing, ForInference
 from qkv.layers.attention.inference import FusedLinear, for_inference
+from qkv.layers.frozen import frozen_copy
 from qkv.layers.residual import Connection, Sublayer
 from qkv.models.heads.base import LAST_LAYER, AttentionChoice
 from qkv.models.transformer.decoder import Decoder, DecoderLayer
@@ -25,7 +25,7 @@ def by_columns(matrix: Tensor) -> Tensor:
 
 def copied_by_columns(module: Module) -> Module:
     """A copy of a module in evaluation mode, with column-major linear layers."""
-    copied = copy.deepcopy(module).eval()
+    copied = frozen_copy(module)
     for part in copied.modules():
         if isinstance(part, nn.Linear):
             part.weight.data = by_columns(part.weight.data)

@@ -24,6 +24,7 @@ from qkv.inference.layers import (
 )
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.frozen import frozen_copy
 from qkv.models.base import Output
 from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.transformer.decoder import Decoder
@@ -89,9 +90,9 @@ class TransformerInference:
     """
 
     def __init__(self, model: Transformer, attention: bool = False, few_rows: bool = False) -> None:
-        self.head = model.head
         self.attention = attention or model.head.needs_attention
-        model = copied_by_columns(model) if few_rows else model
+        model = copied_by_columns(model) if few_rows else frozen_copy(model)
+        self.head = model.head.for_few_rows() if few_rows else model.head
         self.encoder = FusedEncoder(model.encoder, few_rows)
         self.decoder = FusedDecoder(model.decoder, few_rows)
         self.src_embed, self.tgt_embed = (side.for_inference() for side in (model.src_embedder, model.tgt_embedder))

@@ -21,7 +21,7 @@ def fused(model: TransformerModel) -> TransformerModel:
     """
     copied = copied_by_columns(model)
     copied.encoder, copied.decoder = WholeEncoder(copied.encoder), WholeDecoder(copied.decoder)
-    copied.head = model.head.for_few_rows()
+    copied.head = copied.head.for_few_rows()
     return copied
 
 

@@ -37,6 +37,10 @@ class Incremental(Protocol):
     Row = sentence x beams + beam.
     """
 
+    @property
+    def head(self) -> Head:
+        """Maps its outputs to probabilities."""
+
     def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
         """Read the sources [B, S]; every sentence gets `beams` equal rows."""
 
@@ -47,6 +51,10 @@ class Incremental(Protocol):
 @runtime_checkable
 class Blocks(Protocol):
     """An `Incremental` with states that can be truncated, for verification in speculative decoding."""
+
+    @property
+    def head(self) -> Head:
+        """Maps its outputs to probabilities."""
 
     def encode(self, src: Tensor, src_keep: Tensor) -> Tensor:
         """Source ids [B, S] to memory."""

@@ -73,7 +73,7 @@ class ModelSteps:
 
     def __init__(self, model: Model, attention: bool = False) -> None:
         self.model = model.inference().require_steps(attention)
-        self.head = model.head
+        self.head = self.model.head
         self.attention = attention
 
     @torch.inference_mode()

@@ -124,7 +124,7 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def for_few_rows(self) -> "Head":
-        """A copy for inference, with the weight layout for products with a few rows."""
+        """The head for inference, with the weight layout for products with a few rows."""
         return self
 
 

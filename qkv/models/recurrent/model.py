@@ -19,6 +19,7 @@ from qkv.data.batch import Batch
 from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.frozen import frozen_copy
 from qkv.layers.recurrent import AdditiveAttention, BidirectionalLSTM, LSTMStack
 from qkv.models.base import Inference, Model, Output
 from qkv.models.heads.base import Head, HeadContext
@@ -39,6 +40,9 @@ class RecurrentSource(NamedTuple):
     """[B, S, D], the memory as the output head points at it; None: it does not."""
 
     def select(self, sentences: Tensor) -> "RecurrentSource":
+        """Only these sentences, in this order; not copied if they are all of them."""
+        if torch.equal(sentences, torch.arange(len(self.src), device=sentences.device)):
+            return self
         pointed_at = None if self.pointed_at is None else self.pointed_at.index_select(0, sentences)
         src, keep, memory, keys = (part.index_select(0, sentences) for part in self[:4])
         return RecurrentSource(src, keep, memory, keys, pointed_at)
@@ -103,15 +107,16 @@ class RecurrentModel(Model):
         source = RecurrentSource(src, src_keep, memory, self.attention.key(memory), pointed_at)
         return RecurrentState(h, torch.zeros_like(h), source)
 
-    def extend(self, tokens: TgtIds, state: RecurrentState) -> tuple[Output, RecurrentState]:
-        """Append the next tokens of each row [R, W], one after the other."""
+    def extend(self, tokens: TgtIds, state: RecurrentState, attention: bool = False) -> tuple[Output, RecurrentState]:
+        """Append the next tokens of each row [R, W], one after the other; with the weights of attention, if asked."""
         states, weights = [], []
         for embedded in self.dropout(self.tgt_tokens(tokens)).unbind(1):
             output, attended, state = self._step(embedded, state)
             states.append(output)
             weights.append(attended)
         found = torch.stack(states, dim=1)
-        return Output(found, self._context(state, found, torch.stack(weights, dim=1))), state
+        wanted = torch.stack(weights, dim=1) if attention or self.head.needs_attention else None
+        return Output(found, self._context(state, found, wanted)), state
 
     def _step(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         """One token of each row [R, D] to what the head reads [R, D], the weights of attention [R, S] and the state."""
@@ -121,15 +126,15 @@ class RecurrentModel(Model):
         output = torch.tanh(self.readout(torch.cat([h[-1], context, embedded], dim=-1)))
         return self.dropout(output), weights, replace(state, h=h, c=c)
 
-    def _context(self, state: RecurrentState, states: Tensor, weights: Tensor) -> HeadContext:
+    def _context(self, state: RecurrentState, states: Tensor, weights: Tensor | None) -> HeadContext:
         if not self.head.needs_source:
             return HeadContext(attention=weights)
-        source, pointed = state.source, None
-        src = source.src.repeat_interleave(len(weights) // len(source.src), 0)
+        source, pointed, (rows, width, _) = state.source, None, states.shape
+        src = source.src.repeat_interleave(rows // len(source.src), 0)[:, None].expand(-1, width, -1)
         if source.pointed_at is not None:
             pointed = self.head.point(states.reshape(len(source.src), -1, states.shape[-1]), source.pointed_at)
-            pointed = pointed.view(weights.shape)
-        return HeadContext(src[:, None].expand_as(weights), weights, pointed)
+            pointed = pointed.view(src.shape)
+        return HeadContext(src, weights, pointed)
 
     @contextmanager
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
@@ -140,7 +145,29 @@ class RecurrentModel(Model):
 
     def inference(self) -> Inference:
         return Inference(
-            steps=lambda attention: self,
+            steps=lambda attention: RecurrentInference(self, attention),
             reason="a model of the kind recurrent takes one token after another: it can neither verify drafts nor fill "
             "a canvas; use greedy, beam, sample or mbr without drafts",
         )
+
+
+class RecurrentInference:
+    """It copies the weights as they are now: make a new one after they have changed.
+
+    Args:
+        model: A recurrent model.
+        attention: Give the weights of attention with every output, whatever the head needs.
+    """
+
+    def __init__(self, model: RecurrentModel, attention: bool = False) -> None:
+        self.model = frozen_copy(model)
+        self.head = self.model.head
+        self.attention = attention
+
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> RecurrentState:
+        """Read the sources [B, S]."""
+        return self.model.start(src, src_keep, beams)
+
+    def extend(self, tokens: Tensor, state: RecurrentState) -> tuple[Output, RecurrentState]:
+        """Append the next tokens of each row [R, W]."""
+        return self.model.extend(tokens, state, self.attention)

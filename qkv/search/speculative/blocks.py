@@ -17,7 +17,7 @@ class ModelBlocks:
 
     def __init__(self, model: Model, attention: bool = False) -> None:
         self.model = model.inference().require_blocks(attention)
-        self.head = model.head.for_few_rows()
+        self.head = self.model.head
         self.attention = attention
 
     @torch.inference_mode()

@@ -22,8 +22,10 @@ def recurrent(layers: int = 2) -> RecurrentModel:
 def test_attention_is_recorded_and_given_to_whoever_asks() -> None:
     model, batch = recurrent(), batch_of([(4, 3), (1, 5)])
     with torch.no_grad(), capture_attention(model) as record:
-        attention = model(batch).context.attention
+        steps = model.inference().require_steps(attention=True)
+        attention = steps.extend(batch.tgt_in, steps.start(batch.src, batch.src_keep))[0].context.attention
     assert attention is not None
+    assert model(batch).context.attention is None
     assert torch.equal(record["attention"][:, 0], attention)
     torch.testing.assert_close(attention.sum(-1), torch.ones(2, 6).double())
     assert bool((attention[1, :, 2:] == 0).all())
@@ -32,3 +34,11 @@ def test_attention_is_recorded_and_given_to_whoever_asks() -> None:
 def test_each_direction_has_half_of_the_width() -> None:
     with pytest.raises(ValueError, match="must be even"):
         RecurrentConfig(d_model=7)
+
+
+def test_a_state_shares_its_sources_until_a_sentence_leaves() -> None:
+    model, batch = recurrent(), batch_of([(4, 3), (1, 5)])
+    state = model.start(batch.src, batch.src_keep, beams=2)
+    assert state.reorder(torch.tensor([1, 0, 3, 3]), torch.tensor([0, 1])).source is state.source
+    left = state.reorder(torch.tensor([3, 2]), torch.tensor([1])).source
+    assert torch.equal(left.memory, state.source.memory[1:])
