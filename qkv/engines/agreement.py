@@ -16,9 +16,8 @@ from qkv.models.saved.folder import SavedModel
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import Constraints
-from qkv.search.greedy import GreedyConfig
+from qkv.search.default import quick_search
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.refinement.search import RefineConfig
 from qkv.text.special import NAMES, SPECIAL
 
 COUNT = 8
@@ -111,7 +110,7 @@ def agreement(
     saved: SavedModel, engine: Engine, sources: Sequence[list[int]], tick: Tick = lambda done, total: None
 ) -> Agreement:
     """Decode `sources` greedily with `engine` and with PyTorch in float32, and score both outputs by the latter."""
-    search = GreedyConfig() if saved.config.model.decoder.autoregressive else RefineConfig(passes=1)
+    search = quick_search(saved.model, passes=1)
     plain = TorchEngine([saved.model])
     batches = by_length([len(ids) for ids in sources], 1, engine.batch_tokens)
     same, done, ours, theirs = 0, 0, _Judged(saved), _Judged(saved)

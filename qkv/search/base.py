@@ -4,7 +4,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -145,6 +146,9 @@ class SearchConfig(Config):
     do not fit, the maximum is raised until they and END do, up to the model's own limit.
     """
 
+    parallel: ClassVar[bool] = False
+    """Whether it fills all positions at once, for decoders that are not autoregressive."""
+
     max_length: int | None = Field(default=None, ge=0)
     """Maximum number of tokens of an output, instead of the limit learnt from the training data. Together with
     `max_factor` or `max_extra`, the smaller limit applies."""
@@ -214,8 +218,18 @@ class SearchConfig(Config):
         """The longest source that it can handle, whatever the model can; None: any."""
         return None
 
+    @property
+    def other_models(self) -> Sequence[Path]:
+        """Folders of other models that the output depends on."""
+        return ()
+
+    @property
+    def missing(self) -> str | None:
+        """What `build` needs of a SavedModel, and what to do where there is none; None: it needs none."""
+        return None
+
     def build(self, saved: "SavedModel | None" = None) -> Search:
-        """The search itself. `saved` is the model that it is for; some kinds need it."""
+        """The search itself. `saved` is the model that it is for; with something `missing`, None is a UsageError."""
         raise NotImplementedError
 
 

@@ -15,7 +15,6 @@ from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.search.kinds import AnySearch
 from qkv.search.refinement.search import RefineConfig
-from qkv.search.speculative.search import SpeculativeConfig
 
 
 class Recommended(Config):
@@ -51,16 +50,12 @@ def _config_of(model: Path | str | SavedConfig) -> SavedConfig:
 def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:
     """Why a model with this decoder cannot be decoded by this search alone; None: it can."""
     kind = type(search).model_fields["kind"].default
-    if decoder.autoregressive == isinstance(search, RefineConfig):
+    if decoder.autoregressive == search.parallel:
         wanted = "greedy, beam, sample or mbr" if decoder.autoregressive else "refine"
         return f"the kind {kind} is not for model.decoder {decoder.kind}; use {wanted}"
-    if isinstance(search, SpeculativeConfig):
-        return "speculative decoding needs a drafter, which only a Translator has; use greedy: its output is the same"
-    if isinstance(search, RefineConfig) and search.rescore is not None:
-        return "no other model can rescore here; leave out rescore"
-    return None
+    return search.missing
 
 
-def quick_search(model: Model) -> SearchConfig:
-    """The fastest search, for validation during training."""
-    return RefineConfig() if model.inference().steps is None else GreedyConfig()
+def quick_search(model: Model, passes: int | None = None) -> SearchConfig:
+    """The fastest search; refinement takes so many passes, None: the default of the model's kind."""
+    return RefineConfig(passes=passes) if model.inference().steps is None else GreedyConfig()

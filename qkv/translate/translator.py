@@ -24,7 +24,6 @@ from qkv.search.base import Constraints, SearchConfig, SteppedSearch
 from qkv.search.capacity import require_search_memory
 from qkv.search.default import default_search
 from qkv.search.greedy import GreedyConfig
-from qkv.search.refinement.search import RefineConfig
 from qkv.search.scoring import BATCH_TOKENS, PairScore, score_pairs
 from qkv.search.speculative.drafters import DrafterConfig
 from qkv.search.speculative.drafting import DraftLike, require_draft
@@ -138,8 +137,8 @@ class Translator:
     @property
     def checksums(self) -> list[str]:
         """What identifies every model that the output depends on."""
-        chooser = self.search.rescore if isinstance(self.search, RefineConfig) else None
-        return self.models.checksums + ([] if chooser is None else [read_manifest(locate_model(chooser))["checksum"]])
+        others = [read_manifest(locate_model(path))["checksum"] for path in self.search.other_models]
+        return self.models.checksums + others
 
     @cached_property
     def reading(self) -> Reading:

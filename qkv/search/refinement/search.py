@@ -1,5 +1,6 @@
 """The search of non-autoregressive models."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,8 @@ def _ignore(done: Pass) -> None:
 @searches.register
 class RefineConfig(SearchConfig):
     """All positions at once, in one pass or in several; for models whose decoder is not autoregressive."""
+
+    parallel = True
 
     kind: Literal["refine"] = "refine"
     passes: int | None = Field(default=None, ge=1, le=10_000)
@@ -115,13 +118,25 @@ class RefineConfig(SearchConfig):
             return None
         return load_config(SavedConfig, locate_model(self.rescore) / CONFIG).model.limits.src
 
+    @property
+    def other_models(self) -> Sequence[Path]:
+        return () if self.rescore is None else (self.rescore,)
+
+    @property
+    def missing(self) -> str | None:
+        return (
+            None
+            if self.rescore is None
+            else "rescore needs a Translator, which loads the model that it names; leave it out"
+        )
+
     def build(self, saved: SavedModel | None = None, watch: WatchPass = _ignore) -> Search:
         """`watch` sees every pass."""
         search = RefineSearch(self.passes, self.reader, self.length_beam, self.length_factor, self.length, watch)
         if self.rescore is None:
             return search
         if saved is None:
-            raise UsageError("search.rescore needs a Translator, which loads the model that it names")
+            raise UsageError(self.missing)
         return RescoredSearch(search, load_rescorer(self.rescore, saved), self.outputs)
 
 

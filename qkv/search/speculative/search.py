@@ -20,9 +20,13 @@ class SpeculativeConfig(SteppedSearch):
     drafter: AnyDrafter = JacobiConfig()
     """What guesses."""
 
+    @property
+    def missing(self) -> str:
+        return "speculative decoding needs a drafter, which only a Translator has; use greedy: its output is the same"
+
     def build(self, saved: SavedModel | None = None) -> Search:
         if saved is None:
-            raise UsageError("speculative decoding needs a Translator, which knows the model that the drafter is for")
+            raise UsageError(self.missing)
         drafter = self.drafter
         pace: DraftPace = AdaptivePace(drafter.block) if drafter.adaptive else FullPace(drafter.block)
         return self.within_window(SpeculativeSearch(drafter.build(saved), pace, self.no_repeat_ngram))

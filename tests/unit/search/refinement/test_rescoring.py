@@ -110,5 +110,5 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(teacher: Path, tmp_path:
 
 
 def test_a_search_without_the_model_that_it_names_says_so(teacher: Path) -> None:
-    with pytest.raises(UsageError, match="needs a Translator"):
+    with pytest.raises(UsageError, match="rescore needs a Translator"):
         decode(parallel_model("nat"), [[7, 8]], length_beam=2, rescore=teacher)
