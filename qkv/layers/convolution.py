@@ -1,6 +1,5 @@
 """Convolutions over sequences [B, T, D], without padding: who calls them decides what stands before and after."""
 
-import copy
 import math
 from typing import TypeVar
 
@@ -9,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import weight_norm
+
+from qkv.layers.frozen import frozen_copy
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -65,8 +66,8 @@ def append(past: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def without_weight_norm(model: Module) -> Module:
-    """A copy with plain weights in place of weight-normalised ones: nothing is computed again at each step."""
-    copied = copy.deepcopy(model)
+    """A copy for inference with plain weights: a step does not normalise them again."""
+    copied = frozen_copy(model)
     for parent in list(copied.modules()):
         for name, child in parent.named_children():
             if parametrize.is_parametrized(child, "weight") and isinstance(child, nn.Linear | nn.Conv1d):
@@ -82,5 +83,5 @@ def _plain(module: nn.Linear | nn.Conv1d) -> nn.Linear | nn.Conv1d:
         plain = nn.Linear(module.in_features, module.out_features)
     else:
         plain = nn.Conv1d(module.in_channels, module.out_channels, module.kernel_size[0], dilation=module.dilation[0])
-    plain.weight, plain.bias = nn.Parameter(weight), nn.Parameter(bias)
+    plain.weight, plain.bias = nn.Parameter(weight, False), nn.Parameter(bias, False)
     return plain

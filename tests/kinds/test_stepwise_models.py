@@ -135,3 +135,9 @@ def test_no_drafts_are_verified(kind: str) -> None:
 def test_what_does_not_go_with_it(kind: str, keys: dict[str, object], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         models[kind].model_validate(keys)
+
+
+@pytest.mark.parametrize("kind", ["bytenet", "convolutional"])
+def test_it_takes_the_head_linear_only(kind: str) -> None:
+    with pytest.raises(ValueError, match=r"head pointer_generator is for model.kind transformer or recurrent"):
+        models[kind].model_validate({"head": "pointer_generator"})

@@ -68,7 +68,5 @@ class ByteNetConfig(StepwiseConfig):
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel ({self.kernel}) must be odd, so that the encoder reads as far left as right")
         if not isinstance(self.head, LinearHeadConfig):
-            raise ValueError(
-                f"head {self.head.kind} may read cross-attention, which model.kind bytenet lacks; use linear"
-            )
+            raise ValueError(f"head {self.head.kind} is for model.kind transformer or recurrent; use linear")
         return self

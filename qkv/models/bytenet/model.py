@@ -6,7 +6,6 @@
 There is no attention: output t reads column t of the encoder ("dynamic unfolding"), and zeros after the last column.
 """
 
-import copy
 import math
 from dataclasses import dataclass, replace
 
@@ -18,9 +17,10 @@ from qkv.core.shapes import SrcIds, SrcKeep, TgtIds
 from qkv.data.batch import Batch
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
+from qkv.layers.frozen import frozen_copy
 from qkv.models.base import Inference, Model, Output
 from qkv.models.bytenet.layers import ByteNetDecoder, ByteNetEncoder
-from qkv.models.heads.base import NO_CONTEXT, Head, HeadContext
+from qkv.models.heads.base import Head
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,11 @@ class ByteNetState:
     """The number of tokens so far."""
     columns: Tensor
     """[B, T', D], the result of the encoder."""
-    src: Tensor
-    """[B, S] ids"""
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "ByteNetState":
         """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
         pasts = tuple(past.index_select(0, rows) for past in self.pasts)
-        columns, src = (part.index_select(0, sentences) for part in (self.columns, self.src))
-        return ByteNetState(pasts, self.length, columns, src)
+        return ByteNetState(pasts, self.length, self.columns.index_select(0, sentences))
 
 
 class ByteNet(Model):
@@ -79,7 +76,7 @@ class ByteNet(Model):
     def start(self, src: SrcIds, src_keep: SrcKeep, beams: int = 1) -> ByteNetState:
         """Read the sources; every sentence gets `beams` equal rows, with nothing decoded yet."""
         columns = self.encode(src, src_keep)
-        return ByteNetState(self.decoder.begin(columns, len(src) * beams), 0, columns, src)
+        return ByteNetState(self.decoder.begin(columns, len(src) * beams), 0, columns)
 
     def encode(self, src: SrcIds, src_keep: SrcKeep) -> Tensor:
         """[B, T', D], T' = ceil(ratio |X|) of the longest source; the columns beyond a sentence's own are zero."""
@@ -99,19 +96,11 @@ class ByteNet(Model):
         x = self.enter(torch.cat([self.dropout(self.tgt_tokens(tokens)), columns], dim=-1))
         x, pasts = self.decoder(x, state.pasts)
         states = self.dropout(F.relu(self.final(x)))
-        return Output(states, self._context(state.src, tokens)), replace(
-            state, pasts=pasts, length=state.length + width
-        )
-
-    def _context(self, src: Tensor, tokens: Tensor) -> HeadContext:
-        if not self.head.needs_source:
-            return NO_CONTEXT
-        rows = src.repeat_interleave(len(tokens) // len(src), 0)
-        return HeadContext(rows[:, None].expand(-1, tokens.shape[1], -1))
+        return Output(states), replace(state, pasts=pasts, length=state.length + width)
 
     def inference(self) -> Inference:
         return Inference(
-            steps=lambda attention: copy.deepcopy(self).eval(),
+            steps=lambda attention: frozen_copy(self),
             reason="a model of the kind bytenet keeps only its last inputs: it can neither verify drafts nor fill a "
             "canvas; use greedy, beam, sample or mbr without drafts",
         )

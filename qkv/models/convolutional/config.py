@@ -11,6 +11,7 @@ from qkv.models.base import MaxLengths
 from qkv.models.config import CrossAttentionSize, models
 from qkv.models.convolutional.layers import ConvolutionalDecoderLayer, ConvolutionalEncoder
 from qkv.models.convolutional.model import ConvolutionalModel
+from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.stepwise import StepwiseConfig
 from qkv.text import TokenizerPair
 
@@ -89,8 +90,8 @@ class ConvolutionalConfig(StepwiseConfig):
     def _fits(self) -> "ConvolutionalConfig":
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel ({self.kernel}) must be odd, so that the encoder reads as far left as right")
-        if problem := self.head.problem(self.decoder_layers, 1):
-            raise ValueError(f"head: {problem}; each layer of a convolutional model has one head of attention")
+        if not isinstance(self.head, LinearHeadConfig):
+            raise ValueError(f"head {self.head.kind} is for model.kind transformer or recurrent; use linear")
         if self.positions.sees == "distances":
             raise ValueError(
                 "positions that act inside self-attention do not go with model.kind convolutional, which has none; "

@@ -20,14 +20,18 @@ HALF = math.sqrt(0.5)
 class ConvolutionalSource(NamedTuple):
     """What the decoder attends to, computed once for a source."""
 
-    src: Tensor
-    """[B, S] ids"""
     keep: Tensor
     """[B, S], True = a real token."""
     keys: Tensor
     """z [B, S, D], the result of the encoder."""
     values: Tensor
     """sqrt(1/2) (z + e) [B, S, D], with the embeddings e of the source."""
+
+    def select(self, sentences: Tensor) -> "ConvolutionalSource":
+        """Only these sentences, in this order; not copied if they are all of them."""
+        if torch.equal(sentences, torch.arange(len(self.keep), device=sentences.device)):
+            return self
+        return ConvolutionalSource(*(part.index_select(0, sentences) for part in self))
 
 
 class ConvolutionalEncoder(nn.Module):

@@ -45,8 +45,7 @@ class ConvolutionalState:
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "ConvolutionalState":
         """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
-        source = ConvolutionalSource(*(part.index_select(0, sentences) for part in self.source))
-        return ConvolutionalState(self.past.index_select(1, rows), self.length, source)
+        return ConvolutionalState(self.past.index_select(1, rows), self.length, self.source.select(sentences))
 
 
 class ConvolutionalModel(Model):
@@ -94,7 +93,7 @@ class ConvolutionalModel(Model):
         embedded = self.dropout(self.src_positions.embed(self.src_tokens(src), pos)) * src_keep[..., None]
         # Each of the L attentions sends two gradients, through keys and values.
         z = scaled_gradient(self.encoder(embedded, src_keep), 1 / (2 * len(self.layers)))
-        source = ConvolutionalSource(src, src_keep, z, (z + embedded) * HALF)
+        source = ConvolutionalSource(src_keep, z, (z + embedded) * HALF)
         span = self.in_order()[0].convolution.span
         past = z.new_zeros(len(self.layers), len(src) * beams, span, self.enter.out_features)
         return ConvolutionalState(past, 0, source)
@@ -109,17 +108,10 @@ class ConvolutionalModel(Model):
             pasts.append(past)
         states = self.dropout(self.leave(h))
         after = replace(state, past=torch.stack(pasts), length=state.length + tokens.shape[1])
-        return Output(states, self._context(state.source, weights)), after
+        return Output(states, HeadContext(attention=weights)), after
 
     def in_order(self) -> list[ConvolutionalDecoderLayer]:
         return cast(list[ConvolutionalDecoderLayer], list(self.layers))
-
-    def _context(self, source: ConvolutionalSource, weights: Tensor) -> HeadContext:
-        """The weights [R, W, S] of the last layer."""
-        if not self.head.needs_source:
-            return HeadContext(attention=weights)
-        src = source.src.repeat_interleave(len(weights) // len(source.src), 0)
-        return HeadContext(src[:, None].expand_as(weights), weights)
 
     @contextmanager
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
@@ -133,7 +125,7 @@ class ConvolutionalModel(Model):
 
     def inference(self) -> Inference:
         return Inference(
-            steps=lambda attention: without_weight_norm(self).eval(),
+            steps=lambda attention: without_weight_norm(self),
             reason="a model of the kind convolutional keeps only its last inputs: it can neither verify drafts nor "
             "fill a canvas; use greedy, beam, sample or mbr without drafts",
         )
