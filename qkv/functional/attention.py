@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -74,6 +74,12 @@ def location_features(weights: Float[Tensor, "B H K"], filters: Float[Tensor, "H
     heads, channels, width = filters.shape
     seen: Tensor = F.conv1d(weights, filters.view(heads * channels, 1, width), padding=width // 2, groups=heads)
     return seen.view(len(weights), heads, channels, -1).transpose(2, 3)
+
+
+def near_median(weights: Float[Tensor, "B H K"], window: int) -> Bool[Tensor, "B H K"]:
+    """|j - m| ≤ window, m the median key of these weights."""
+    median = (weights.detach().cumsum(dim=-1) < 0.5).sum(dim=-1, keepdim=True)
+    return (torch.arange(weights.shape[-1], device=weights.device) - median).abs() <= window
 
 
 def location_aware_scores(

@@ -4,9 +4,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.attention import additive_scores, location_aware_scores, location_features, masked_softmax
+from qkv.functional.attention import (
+    additive_scores,
+    location_aware_scores,
+    location_features,
+    masked_softmax,
+    near_median,
+)
 from qkv.layers.attention import LocationAwareAttention, LocationAwareConfig
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.recurrent import LocationAwareRecurrent
 from tests.support.attentions import ragged
 
 
@@ -98,3 +105,20 @@ def test_a_window_moves_with_the_median() -> None:
         far = (torch.arange(9) - median).abs() > 2
         assert not weights[:, :, row][far].any()
         assert bool((weights[:1, :, row][~far[:1]] > 0).all())
+
+
+def test_in_a_recurrent_decoder_it_is_the_same_equation() -> None:
+    """One head as wide as the model; without filters it is the additive attention that it extends."""
+    torch.manual_seed(0)
+    attention = LocationAwareRecurrent(8, filters=3, width=5, window=3).double()
+    q, memory, before = numbers(4, 8), numbers(2, 7, 8, seed=1), numbers(4, 7, seed=2).softmax(-1)
+    keep = ragged([7, 5])
+    context, weights = attention(q, attention.key(memory), memory, keep, before)
+    for row in range(4):
+        keys = attention.key(memory[row // 2])
+        features = location_features(before[None, row : row + 1], attention.filters)[0, 0]
+        scores = (attention.query(q[row]) + keys + features @ attention.location[0]).tanh() @ attention.score.v[0]
+        allowed = keep[row // 2] & near_median(before[None, row : row + 1], 3)[0, 0]
+        wanted = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+        torch.testing.assert_close(weights[row], wanted, rtol=0, atol=1e-12)
+        torch.testing.assert_close(context[row], wanted @ memory[row // 2], rtol=0, atol=1e-12)

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from qkv.layers.attention.recording import name_attentions
-from qkv.layers.recurrent import BidirectionalLSTM, LSTMStack
+from qkv.layers.recurrent import AdditiveAttentionConfig, AnyRecurrentAttention, BidirectionalLSTM, LSTMStack
 from qkv.models.config import CrossAttentionSize, models
 from qkv.models.recurrent.model import RecurrentModel
 from qkv.models.stepwise import StepwiseConfig
@@ -23,6 +23,8 @@ class RecurrentConfig(StepwiseConfig):
     """Bidirectional LSTM layers of the encoder."""
     decoder_layers: int = Field(default=1, ge=1, le=1000)
     """LSTM layers of the decoder."""
+    attention: AnyRecurrentAttention = AdditiveAttentionConfig()
+    """What the decoder attends by: content, or content and where it attended last."""
 
     @property
     def own_layers(self) -> int:
@@ -65,5 +67,11 @@ def build_recurrent(config: RecurrentConfig, src_vocab: int, tgt_vocab: int, pad
     encoder = BidirectionalLSTM(d_model, config.encoder_layers, config.dropout)
     decoder = LSTMStack(2 * d_model, d_model, config.decoder_layers, config.dropout)
     return RecurrentModel(
-        src_tokens, tgt_tokens, encoder, decoder, config.head.build(out_tokens.weight), config.dropout
+        src_tokens,
+        tgt_tokens,
+        encoder,
+        decoder,
+        config.head.build(out_tokens.weight),
+        config.dropout,
+        config.attention.build(d_model),
     )

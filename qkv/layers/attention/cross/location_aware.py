@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from qkv.functional.attention import location_aware_scores, location_features, masked_softmax
+from qkv.functional.attention import location_aware_scores, location_features, masked_softmax, near_median
 from qkv.layers.attention.base import attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.cross.base import CarryingAttention, CrossConfig
@@ -29,15 +29,20 @@ class LocationAwareConfig(CrossConfig):
 
     @field_validator("width")
     @classmethod
-    def _odd(cls, width: int) -> int:
-        if width % 2 == 0:
-            raise ValueError(f"must be odd, so that a filter has a middle: {width - 1} or {width + 1}")
-        return width
+    def _has_a_middle(cls, width: int) -> int:
+        return odd(width)
 
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "LocationAwareAttention":
         return LocationAwareAttention(d_model, num_heads, dropout, self.filters, self.width, self.window)
+
+
+def odd(width: int) -> int:
+    """`width`, if a filter of this width has a middle; else raises ValueError."""
+    if width % 2 == 0:
+        raise ValueError(f"must be odd, so that a filter has a middle: {width - 1} or {width + 1}")
+    return width
 
 
 class LocationAwareAttention(CarryingAttention):
@@ -92,7 +97,5 @@ class LocationAwareAttention(CarryingAttention):
         real = None if context.keep is None else context.keep[:, None, None]
         if self.window is None:
             return real
-        median = (before.detach().cumsum(dim=-1) < 0.5).sum(dim=-1, keepdim=True)
-        at = torch.arange(before.shape[-1], device=before.device)
-        near = ((at - median).abs() <= self.window)[:, :, None]
+        near = near_median(before, self.window)[:, :, None]
         return near if real is None else near & real

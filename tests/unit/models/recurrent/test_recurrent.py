@@ -1,18 +1,23 @@
 """What is the recurrent model's own; tests/kinds tries what all models have in common."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from qkv.layers.attention.recording import capture_attention, name_attentions
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
 from qkv.models.recurrent.model import RecurrentModel
+from qkv.search.models import ModelSteps, PrefixSteps
+from qkv.search.protocol import StepFunction
 from qkv.text import SPECIAL
 from tests.support.small import VOCAB, batch_of, stir
 
 
-def recurrent(layers: int = 2) -> RecurrentModel:
+def recurrent(layers: int = 2, attention: str | dict[str, Any] = "additive") -> RecurrentModel:
     torch.manual_seed(0)
-    config = RecurrentConfig(d_model=8, encoder_layers=layers, decoder_layers=layers, dropout=0.0)
+    config = RecurrentConfig(d_model=8, encoder_layers=layers, decoder_layers=layers, dropout=0.0, attention=attention)
     model = build_recurrent(config, VOCAB, VOCAB, SPECIAL.pad, "target").double().eval()
     stir(model)
     name_attentions(model)
@@ -42,3 +47,20 @@ def test_a_state_shares_its_sources_until_a_sentence_leaves() -> None:
     assert state.reorder(torch.tensor([1, 0, 3, 3]), torch.tensor([0, 1])).source is state.source
     left = state.reorder(torch.tensor([3, 2]), torch.tensor([1])).source
     assert torch.equal(left.memory, state.source.memory[1:])
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_beams_that_change_places_take_along_where_they_attended(window: int | None) -> None:
+    model = recurrent(attention={"kind": "location_aware", "filters": 3, "width": 3, "window": window})
+    batch = batch_of([(4, 3), (1, 5), (6, 2)])
+    steps: list[StepFunction] = [ModelSteps(model), PrefixSteps(model)]
+    found = []
+    for each in steps:
+        state, said = each.start(batch.src, batch.src_keep, 2), list[Tensor]()
+        for rows, sentences in (([1, 0, 3, 3, 5, 4], [0, 1, 2]), ([4, 5, 0, 1], [2, 0]), ([3, 2], [1])):
+            output, state = each.step(torch.arange(len(said[-1]) if said else 6) + 5, state)
+            state = state.reorder(torch.tensor(rows), torch.tensor(sentences))
+            said.append(output.log_probs[torch.tensor(rows)])
+        found.append(said)
+    for cached, full in zip(*found, strict=True):
+        torch.testing.assert_close(cached, full, atol=1e-12, rtol=0)
