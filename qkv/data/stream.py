@@ -46,7 +46,9 @@ class BatchStream:
         else:
             src_ids = src.encode_batch([text[0] for text in texts])
             tgt_ids = tgt.encode_batch([text[1] for text in texts])
-        batch = collate(src_ids, tgt_ids, src.special, tgt.special, numbers)
+        sides = zip(texts, src_ids, tgt_ids, strict=True)
+        linked = [self.tokenizers.linked(*text, own, other) for text, own, other in sides]
+        batch = collate([ids for ids, _ in linked], [ids for _, ids in linked], src.special, tgt.special, numbers)
         if self.store.alignments is None:
             return batch
         tokens = [src.tokens(ids) for ids in src_ids], [tgt.tokens(ids) for ids in tgt_ids]

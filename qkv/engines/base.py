@@ -20,8 +20,8 @@ class DecodeRequest:
     """Whether hypotheses include cross-attention weights."""
     token_scores: bool = True
     """Whether hypotheses include the log-probability of each token. Without it, an engine may leave the lists empty."""
-    detokenize: Callable[[list[int]], str] | None = None
-    """Tokens to text, for a search that compares texts."""
+    detokenize: Sequence[Callable[[list[int]], str]] = ()
+    """Tokens to text, one per source, for a search that compares texts."""
     after_step: Callable[[], None] = lambda: None
     """Called regularly; it may stop the work by raising."""
 

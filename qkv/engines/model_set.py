@@ -59,6 +59,8 @@ class ModelSet:
                 raise UsageError(
                     f"{names[number]}: has another vocabulary than {names[0]}; the models of an ensemble share one"
                 )
+        if len({one.config.model.head.copies for one in found}) > 1:
+            raise UsageError("an ensemble is of models that copy words of the source, or of models that do not")
         return found
 
     @cached_property

@@ -36,7 +36,11 @@ class TorchEngine:
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         found: dict[int, list[Hypothesis]] = {}
         for group in grouped(request.constraints):
-            own = replace(request, constraints=[request.constraints[index] for index in group])
+            own = replace(
+                request,
+                constraints=[request.constraints[index] for index in group],
+                detokenize=[request.detokenize[index] for index in group] if request.detokenize else (),
+            )
             found |= zip(group, self._decode([sources[index] for index in group], own), strict=True)
         return [found[index] for index in range(len(sources))]
 

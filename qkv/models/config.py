@@ -11,6 +11,7 @@ from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.heads import AnyHead
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.text import SPECIAL, TokenizerPair
+from qkv.text.copying import CopyingTokenizers
 
 
 class CrossAttentionSize(NamedTuple):
@@ -53,6 +54,10 @@ class ModelConfig(Config):
         if self.head.copies:
             return OpenEmbedding(vocab_size, self.d_model, pad, SPECIAL.unk)
         return TokenEmbedding(vocab_size, self.d_model, pad)
+
+    def tokenizers(self, pair: TokenizerPair) -> TokenizerPair:
+        """The tokenizers as the model uses them: with a head that copies, unknown pieces of a source have ids."""
+        return CopyingTokenizers(pair.src, pair.tgt) if self.head.copies else pair
 
     def build(self, tokenizers: TokenizerPair) -> Model:
         """A new model for these tokenizers; seed torch before for reproducible weights."""

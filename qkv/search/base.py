@@ -75,8 +75,9 @@ class SearchTask:
     """Called after each step; it stops the search by raising."""
     attention: bool = False
     """Whether the hypotheses include their cross-attention."""
-    detokenize: Callable[[list[int]], str] | None = None
-    """Tokens to text, for a search that compares texts; without it the ids themselves are the words."""
+    detokenize: Sequence[Callable[[list[int]], str]] = ()
+    """Tokens to text, one per sentence, for a search that compares texts; without it the ids themselves are the
+    words."""
 
     def sources(self, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
         """`src` and `src_keep` of some of the sentences."""

@@ -54,9 +54,9 @@ class MbrSearch(Sampling):
 
     def run(self, steps: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
         self.refuse(task, "mbr")
-        detokenize, metric = task.detokenize or _ids_as_words, utility(self.metric)
+        each, metric = task.detokenize or [_ids_as_words] * len(task.limits), utility(self.metric)
         found = []
-        for samples in self.draw(steps, task):
+        for samples, detokenize in zip(self.draw(steps, task), each, strict=True):
             texts = [detokenize(sample.tokens) for sample in samples]
             means = mean_utilities(texts, metric)
             best: dict[str, Hypothesis] = {}

@@ -56,6 +56,8 @@ def score_pairs(
     """The scores in the order of the pairs; several models form an ensemble, as in a search."""
     src = tokenizers.src.encode_batch([source for source, _ in pairs])
     tgt = tokenizers.tgt.encode_batch([target for _, target in pairs])
+    linked = [tokenizers.linked(*pair, *ids) for pair, *ids in zip(pairs, src, tgt, strict=True)]
+    src, tgt = [ids for ids, _ in linked], [ids for _, ids in linked]
     _check_lengths(models, src, tgt, first)
     found: list[list[float]] = [[] for _ in pairs]
     done = 0
@@ -67,7 +69,8 @@ def score_pairs(
         done += len(rows)
         progress(done, len(pairs))
     return [
-        PairScore(math.fsum(scores), tokenizers.tgt.tokens(ids), scores) for ids, scores in zip(tgt, found, strict=True)
+        PairScore(math.fsum(scores), tokenizers.output_of(source, src_ids).tokens(ids), scores)
+        for (source, _), (src_ids, ids), scores in zip(pairs, linked, found, strict=True)
     ]
 
 

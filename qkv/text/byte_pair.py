@@ -106,10 +106,17 @@ class BytePairTokenizer:
         words = self._library.pre_tokenizer.pre_tokenize_str(_spaced(self.normalize(text)))
         return [self._ids[piece] for piece in self._sampler((word for word, _ in words), random)]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def unknowns(self, text: str) -> list[str]:
+        """None: every byte is a piece."""
+        return []
+
+    def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
         """Bytes that are no UTF-8 (a model may write them) read as U+FFFD."""
-        text = b"".join(self._bytes[i] for i in ids if i not in CONTROL).decode(errors="replace")
-        return text.removeprefix(" ")
+        rest = iter(unknowns)
+        pieces = (
+            next(rest, UNKNOWN_MARK).encode() if i == SPECIAL.unk else self._bytes[i] for i in ids if i not in CONTROL
+        )
+        return b"".join(pieces).decode(errors="replace").removeprefix(" ")
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [NAMES[i] if i < len(NAMES) else _shown(self._bytes[i]) for i in ids]

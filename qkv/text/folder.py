@@ -4,7 +4,7 @@ The folder holds `text.json`, the configuration they were trained with, and `sha
 tokenizer for both sides, or `src/` and `tgt/` with those of one for each side.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ from pydantic import model_validator
 from qkv.config.base import Config
 from qkv.core.errors import ConfigError, CorruptFolder
 from qkv.text.kinds import AnyTokenizer
-from qkv.text.tokenizer import Tokenizer, TokenizerConfig, fingerprint, read_file
+from qkv.text.tokenizer import OutputTokenizer, Tokenizer, TokenizerConfig, fingerprint, read_file
 
 CONFIG = "text.json"
 
@@ -29,6 +29,14 @@ class TokenizerPair:
     @property
     def shared(self) -> bool:
         return self.src is self.tgt
+
+    def linked(self, src: str, tgt: str, src_ids: list[int], tgt_ids: list[int]) -> tuple[list[int], list[int]]:
+        """The ids of a pair of texts as a model reads them: these, but see `CopyingTokenizers`."""
+        return src_ids, tgt_ids
+
+    def output_of(self, src: str, src_ids: Sequence[int]) -> OutputTokenizer:
+        """What reads and writes the outputs of one source, which has these ids: the tokenizer of the target."""
+        return self.tgt
 
     def speaks_as(self, other: "TokenizerPair") -> bool:
         """Whether both have one vocabulary on each side, so that ids mean the same."""

@@ -130,9 +130,21 @@ class SentencePieceTokenizer:
             return [known]
         return [self._byte_ids[byte] for byte in piece.encode()] if self._byte_ids else [SPECIAL.unk]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def unknowns(self, text: str) -> list[str]:
+        """A run of unknown characters is one piece."""
+        normal = self.normalize(text)
+        pieces: list[str] = self._processor.encode(normal, out_type=str)
+        ids: list[int] = self._processor.encode(normal)
+        return [piece for piece, i in zip(pieces, ids, strict=True) if i == SPECIAL.unk]
+
+    def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
         """Bytes that are no UTF-8 (a model may write them) read as U+FFFD; a run of unknowns was encoded as one."""
-        return str(self._processor.decode([i for i in ids if i not in CONTROL]))
+        ordinary = [i for i in ids if i not in CONTROL]
+        if not unknowns:
+            return str(self._processor.decode(ordinary))
+        rest = iter(unknowns)
+        pieces = [next(rest, UNKNOWN_MARK) if i == SPECIAL.unk else self._pieces[i] for i in ordinary]
+        return str(self._processor.decode(pieces))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]

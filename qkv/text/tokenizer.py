@@ -20,6 +20,16 @@ from qkv.text.special import SpecialIds
 SETTINGS = "settings.json"
 
 
+class OutputTokenizer(Protocol):
+    """What is needed of a tokenizer to read and write outputs; the methods are those of `Tokenizer`."""
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    def tokens(self, ids: Sequence[int]) -> list[str]: ...
+
+
 class Tokenizer(Protocol):
     """Text to ids and back: `decode(encode(text)) == normalize(text)` unless the text has unknown pieces."""
 
@@ -40,8 +50,11 @@ class Tokenizer(Protocol):
     def sample(self, text: str, random: random.Random) -> list[int]:
         """A sampled segmentation of the text, as configured; depends only on the text and on `random`."""
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of all ids but the control ids; unk reads as ⁇."""
+    def unknowns(self, text: str) -> list[str]:
+        """The pieces of a text that `encode` gives unk for, in order."""
+
+    def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
+        """The text of all ids but the control ids; unk reads as ⁇, or as the next of `unknowns` if there are any."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """One piece for each id, for display: a space is shown as ▁."""

@@ -85,8 +85,14 @@ class VocabularyTokenizer(ABC):
         """The segmentation is unique."""
         return self.encode(text)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.join(self._surface[i] for i in ids if i not in CONTROL)
+    def unknowns(self, text: str) -> list[str]:
+        return [piece for piece in self.split(normalize(text, self._normalization)) if piece not in self._ids]
+
+    def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
+        rest = iter(unknowns)
+        return self.join(
+            next(rest, UNKNOWN_MARK) if i == SPECIAL.unk else self._surface[i] for i in ids if i not in CONTROL
+        )
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._shown[i].replace(" ", "▁") for i in ids]

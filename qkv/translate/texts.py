@@ -13,6 +13,7 @@ from qkv.search.base import Constraints, SearchConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.text import TokenizerPair
 from qkv.text.given import type_name
+from qkv.text.tokenizer import OutputTokenizer
 from qkv.text.unknown import unknown_pieces
 from qkv.translate.output import Translation
 from qkv.translate.rule_texts import RuleTexts
@@ -80,6 +81,8 @@ class PreparedTexts:
     """Which parts are decoded together."""
     splits: list[SplitText]
     """The parts of each source, which follow each other."""
+    outputs: list[OutputTokenizer]
+    """What reads and writes the outputs of each."""
 
     @cached_property
     def texts(self) -> list[str]:
@@ -135,19 +138,26 @@ class TextDecoder:
             [*ids[: self.longest - 1], end] if self.longest and is_cut else ids
             for ids, is_cut in zip(whole, cut, strict=True)
         ]
-        constraints = [
-            self.rules.constraints(item.text, "" if number else item.prefix, item.required)
+        parts = [
+            (item, number, part)
             for item, split in zip(sources, splits, strict=True)
-            for number in range(len(split.parts))
+            for number, part in enumerate(split.parts)
+        ]
+        outputs = [self.tokenizers.output_of(part, own) for (_, _, part), own in zip(parts, ids, strict=True)]
+        constraints = [
+            self.rules.constraints(own, item.text, "" if number else item.prefix, item.required)
+            for (item, number, _), own in zip(parts, outputs, strict=True)
         ]
         filled = [number for number, own in enumerate(ids) if own]
         batches = by_length([len(ids[number]) for number in filled], self.search.rows, self.batch_tokens)
-        return PreparedTexts(ids, cut, constraints, [[filled[place] for place in batch] for batch in batches], splits)
+        batches = [[filled[place] for place in batch] for batch in batches]
+        return PreparedTexts(ids, cut, constraints, batches, splits, outputs)
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids with END; none for an empty text."""
-        src = self.tokenizers.src
-        return [[*ids, src.special.eos] if ids else [] for ids in src.encode_batch(texts)]
+        encoded = zip(texts, self.tokenizers.src.encode_batch(texts), strict=True)
+        end = self.tokenizers.src.special.eos
+        return [[*self.tokenizers.linked(text, "", ids, [])[0], end] if ids else [] for text, ids in encoded]
 
     def _split(self, source: SourceText, tokens: int) -> SplitText:
         if not self.reading.split or self.splitter.fits(tokens):
@@ -174,7 +184,7 @@ class TextDecoder:
             [prepared.constraints[number] for number in batch],
             self.options.alignment,
             self.options.token_scores,
-            self.tokenizers.tgt.decode,
+            [prepared.outputs[number].decode for number in batch],
             after_step,
         )
         with self._enough_memory():
@@ -209,9 +219,11 @@ class TextDecoder:
         """The same, but each part after the first is translated again, together with the preceding one."""
         behind = parts_behind(prepared.splits, prepared.ids, alone)
         again = replace(prepared, ids=self._encode([part.text for part in behind]))
+        outputs = [self.tokenizers.output_of(part.text, ids) for part, ids in zip(behind, again.ids, strict=True)]
         constraints = [replace(prepared.constraints[part.number], prefix=part.prefix) for part in behind]
         lengths = [len(ids) for ids in again.ids]
-        again = replace(again, constraints=constraints, batches=by_length(lengths, self.search.rows, self.batch_tokens))
+        batches = by_length(lengths, self.search.rows, self.batch_tokens)
+        again = replace(again, constraints=constraints, outputs=outputs, batches=batches)
         for batch in again.batches:
             for place, found in zip(batch, self.decode(again, batch), strict=True):
                 part = behind[place]
@@ -219,8 +231,9 @@ class TextDecoder:
         return alone
 
     def _translation(self, prepared: PreparedTexts, number: int, hypotheses: list[Hypothesis]) -> Translation:
-        tgt = self.tokenizers.tgt
-        src_tokens = self.tokenizers.src.tokens(prepared.ids[number])
+        tgt = prepared.outputs[number]
+        shared = tgt if self.tokenizers.shared else self.tokenizers.src
+        src_tokens = shared.tokens(prepared.ids[number])
         unknown = self._unknown(prepared, number)
         if not hypotheses:
             return Translation("", 0.0, [], [], src_tokens, unknown, alignment=[] if self.options.alignment else None)
@@ -243,4 +256,5 @@ class TextDecoder:
 
     def _unknown(self, prepared: PreparedTexts, number: int) -> list[str]:
         src = self.tokenizers.src
-        return unknown_pieces(src, prepared.texts[number]) if src.special.unk in prepared.ids[number] else []
+        known = all(i != src.special.unk and i < len(src) for i in prepared.ids[number])
+        return [] if known else unknown_pieces(src, prepared.texts[number])

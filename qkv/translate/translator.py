@@ -145,6 +145,11 @@ class Translator:
         """How long texts are treated."""
         if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
             raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
+        if self.overlap and self.models.config.model.head.copies:
+            raise UsageError(
+                "parts that overlap do not go with a head that copies: each part numbers its unknown words for itself; "
+                "leave out overlap"
+            )
         known = Known(self.models.config.longest_src, self.models.config.median_src)
         return Reading(self.max_src_tokens, self.split_long, self.overlap, known)
 

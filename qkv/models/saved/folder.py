@@ -108,7 +108,7 @@ def load_model(folder: Path | str) -> SavedModel:
         require_model_memory(folder / WEIGHTS)
     verify_folder(folder)
     config = load_config(SavedConfig, folder / CONFIG)
-    tokenizers = config.text.load(folder / TOKENIZER)
+    tokenizers = config.model.tokenizers(config.text.load(folder / TOKENIZER))
     require_fit(config.model, tokenizers, folder / WEIGHTS)
     model = config.model.build(tokenizers)
     load_weights(model, read_weights(folder / WEIGHTS), folder / WEIGHTS)

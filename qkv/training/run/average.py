@@ -38,7 +38,7 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
             f"{path}: {len(chosen)} such checkpoints are there, not {wanted}; raise training.keep_last or "
             "training.keep_best for the next run"
         )
-    tokenizers = recipe.text.load(run.tokenizer)
+    tokenizers = recipe.model.tokenizers(recipe.text.load(run.tokenizer))
     model = recipe.model.build(tokenizers)
     load_weights(model, average_weights(chosen), path)
     about = {"averaged": [folder.name for folder in chosen]}

@@ -95,7 +95,7 @@ class PreparedData:
 def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> PreparedData:
     """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
     parts = data_parts(recipe.data, counting("Reading"))
-    tokenizers = _tokenizers(recipe, parts["train"], run, counting)
+    tokenizers = recipe.model.tokenizers(_tokenizers(recipe, parts["train"], run, counting))
     stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
     return PreparedData(tokenizers, stores["train"], stores.get("dev"))
 
@@ -103,7 +103,7 @@ def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> Prepar
 def open_prepared(recipe: Recipe, run: RunFolder) -> PreparedData:
     """Open what `prepare` made before, without reading the original files; raises CorruptFolder if it is missing."""
     verify_folder(run.tokenizer)
-    tokenizers = recipe.text.load(run.tokenizer)
+    tokenizers = recipe.model.tokenizers(recipe.text.load(run.tokenizer))
     train = PairStore.open(run.train_data)
     has_dev = recipe.data.dev is not None or recipe.data.holdout is not None
     return PreparedData(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)

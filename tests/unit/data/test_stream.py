@@ -43,7 +43,10 @@ class LongerWords:
     def sample(self, text: str, random: random.Random) -> list[int]:
         return self.encode(text) + [110] * (self.always + random.randrange(4))
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def unknowns(self, text: str) -> list[str]:
+        return []
+
+    def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
         return " ".join(map(str, ids))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:

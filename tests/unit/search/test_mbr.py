@@ -21,7 +21,7 @@ def detokenize(tokens: list[int]) -> str:
 @pytest.mark.parametrize("metric", ["chrf", "bleu"])
 def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
     search = MbrConfig(samples=8, metric=metric, seed=3)
-    task = task_of(SOURCES, LengthLimits(5, 1), detokenize=detokenize)
+    task = task_of(SOURCES, LengthLimits(5, 1), detokenize=[detokenize] * len(SOURCES))
     drawn = SampleSearch(samples=8, seed=3).draw(TableSteps(TABLE), task)
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
     beside = 0
@@ -39,7 +39,7 @@ def test_it_is_the_sample_most_like_the_others(metric: str) -> None:
 
 
 def test_alternatives_are_sorted_and_different_texts() -> None:
-    task = task_of(SOURCES, LengthLimits(3), detokenize=detokenize, nbest=5)
+    task = task_of(SOURCES, LengthLimits(3), detokenize=[detokenize] * len(SOURCES), nbest=5)
     for hypotheses in run_search(MbrConfig(samples=12, temperature=0.5), TableSteps(TABLE), task):
         scores = [each.score for each in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -48,7 +48,7 @@ def test_alternatives_are_sorted_and_different_texts() -> None:
 
 def test_without_a_detokenizer_ids_are_compared() -> None:
     task = task_of(SOURCES, LengthLimits(5, 1))
-    texts = task_of(SOURCES, LengthLimits(5, 1), detokenize=lambda tokens: " ".join(map(str, tokens)))
+    texts = task_of(SOURCES, LengthLimits(5, 1), detokenize=[lambda tokens: " ".join(map(str, tokens))] * len(SOURCES))
     search = MbrConfig(samples=5)
     assert run_search(search, TableSteps(TABLE), task) == run_search(search, TableSteps(TABLE), texts)
 

@@ -39,15 +39,20 @@ class ModelDrafterConfig(DrafterConfig):
         parallel = other.model.inference().parallel
         if parallel is None:
             raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
-        return ModelDrafter(parallel(), RefineConfig(passes=self.passes).within(other.config.length_limit))
+        search = RefineConfig(passes=self.passes).within(other.config.length_limit)
+        return ModelDrafter(parallel(), search, len(other.tokenizers.src))
 
 
 class ModelDrafter:
-    """Its draft is followed from the beginning, and resumed after each mistake."""
+    """Its draft is followed from the beginning, and resumed after each mistake.
 
-    def __init__(self, model: Parallel, search: RefineConfig) -> None:
+    Ids from `src_vocab` on, which the verifying model may copy, are unknown to it.
+    """
+
+    def __init__(self, model: Parallel, search: RefineConfig, src_vocab: int) -> None:
         self.model = model
         self.search = search
+        self.src_vocab = src_vocab
         self.refine = RefineSearch(search.passes)
         self.src_limit, self.tgt_limit = model.limits.src, model.limits.tgt
 
@@ -59,7 +64,9 @@ class ModelDrafter:
         if rows:
             width = max(lengths[row] for row in rows)
             limits = [self.search.limits(lengths[row], self.tgt_limit) for row in rows]
-            task = SearchTask(sources.src[rows, :width], sources.src_keep[rows, :width], SPECIAL, limits)
+            src = sources.src[rows, :width]
+            src = src.masked_fill(src >= self.src_vocab, SPECIAL.unk)
+            task = SearchTask(src, sources.src_keep[rows, :width], SPECIAL, limits)
             for row, (best, *_) in zip(rows, self.refine.fill(self.model, task), strict=True):
                 drafts[row] = [*best.tokens, SPECIAL.eos]
         return GuidedDrafts(drafts)

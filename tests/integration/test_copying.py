@@ -1,0 +1,105 @@
+"""A model that copies, through every search: words that are in no vocabulary come out as they went in."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv import Translator
+from qkv.core.errors import UsageError
+from qkv.export.ctranslate2 import ctranslate2_obstacles
+from qkv.export.huggingface import huggingface_obstacles
+from qkv.export.onnx import onnx_obstacles
+from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
+from qkv.search.speculative.drafters.input_guided import InputConfig
+from qkv.search.speculative.drafters.jacobi import JacobiConfig
+from tests.support.small import small_config, small_text, stir
+
+TEXTS = ["aa Zoe ab", "Bo", "ba Al Zoe Al cc", "ab"]
+SEARCHES: list[Any] = [
+    "greedy",
+    {"kind": "beam", "size": 3, "coverage_penalty": 0.2},
+    {"kind": "sample", "samples": 3, "seed": 4},
+    {"kind": "mbr", "samples": 4, "temperature": 0.7},
+]
+
+
+@cache
+def saved_model(kind: str = "copynet", seed: int = 1) -> SavedModel:
+    text, tokenizers = small_text()
+    config = small_config(head={"kind": kind})
+    pair = config.tokenizers(tokenizers)
+    torch.manual_seed(seed)
+    model = config.build(pair)
+    stir(model)
+    with torch.no_grad():
+        for name, weight in model.head.named_parameters():
+            # Copies must be likely in a model that has learned nothing.
+            weight.mul_(3.0 if "key" in name else 1.0)
+    return SavedModel(model.eval(), pair, SavedConfig(model=config, text=text))
+
+
+def translator(*models: Any, **settings: Any) -> Translator:
+    return Translator(list(models) or saved_model(), engine="torch", **{"draft": None, **settings})
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_words_of_no_vocabulary_are_copied_in_any_batch(search: Any) -> None:
+    found = translator(search=search).translate(TEXTS, token_scores=True)
+    unseen = [word for one in found for word in one.text.split() if word in ("Zoe", "Bo", "Al")]
+    assert unseen
+    for text, one in zip(TEXTS, found, strict=True):
+        assert {word for word in one.text.split() if word[0].isupper()} <= set(text.split())
+        alone = translator(search=search).translate(text)
+        assert (alone.text, alone.tokens) == (one.text, one.tokens)
+        assert one.src_tokens == [*text.split(), "</s>"]
+        if not one.out_cut and search != SEARCHES[-1]:
+            scored = translator().score((text, one.text))
+            assert scored.tokens == one.tokens
+            assert scored.token_scores == pytest.approx(one.token_scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["copynet", "pointer_generator"])
+@pytest.mark.parametrize("draft", [InputConfig(), JacobiConfig()])
+def test_speculative_decoding_is_greedy(kind: str, draft: Any) -> None:
+    saved = saved_model(kind)
+    plain, drafted = (translator(saved, search="greedy", draft=each).translate(TEXTS) for each in (None, draft))
+    assert [one.tokens for one in drafted] == [one.tokens for one in plain]
+    assert all(one.passes is not None for one in drafted)
+
+
+def test_required_words_prefixes_and_ensembles() -> None:
+    beam = {"kind": "beam", "size": 4}
+    found = translator(search=beam).translate(TEXTS[:3], required=[["Zoe"], ["Bo aa"], ["Al Zoe"]])
+    for one, words in zip(found, ["Zoe", "Bo aa", "Al Zoe"], strict=True):
+        assert words in one.text
+    assert translator(search=beam).translate("aa Zoe ab", prefixes="Zoe aa").text.startswith("Zoe aa")
+    with pytest.raises(UsageError, match='does not know "Max"'):
+        translator(search=beam).translate("aa Zoe ab", required=["Max"])
+    both = [saved_model(), saved_model("pointer_generator", seed=2)]
+    together = translator(*both).translate(TEXTS, nbest=2)
+    assert all(one.score <= 0 for one in together)
+    mean = [sum(torch.tensor(one.token_scores).exp().tolist()) for one in translator(*both).score([("Bo", "Bo")])]
+    each = [sum(torch.tensor(translator(one).score(("Bo", "Bo")).token_scores).exp().tolist()) for one in both]
+    assert mean[0] == pytest.approx(sum(each) / 2, abs=1e-5)
+
+
+def test_a_saved_model_copies(tmp_path: Path) -> None:
+    save_model(tmp_path / "model", saved_model())
+    assert type(load_model(tmp_path / "model").tokenizers) is type(saved_model().tokenizers)
+    found = translator(tmp_path / "model", search="greedy").translate(TEXTS)
+    assert [one.text for one in found] == [one.text for one in translator(search="greedy").translate(TEXTS)]
+
+
+def test_what_does_not_go_together() -> None:
+    text, tokenizers = small_text()
+    plain = small_config()
+    other = SavedModel(plain.build(tokenizers).eval(), tokenizers, SavedConfig(model=plain, text=text))
+    with pytest.raises(UsageError, match="an ensemble is of models that copy"):
+        translator(saved_model(), other).translate("aa")
+    with pytest.raises(UsageError, match="leave out overlap"):
+        translator(overlap=True).translate("aa")
+    for obstacles in (ctranslate2_obstacles, huggingface_obstacles, onnx_obstacles):
+        assert any("model.head.kind copynet" in reason for reason in obstacles(saved_model().config))
