@@ -46,6 +46,9 @@ def translate(
     scores: Annotated[bool, typer.Option("--scores", help="Give score and text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Give a JSON object for each line.")] = False,
     alignment: Annotated[bool, typer.Option("--alignment", help="Add the alignment, with --json.")] = False,
+    copies: Annotated[
+        bool, typer.Option("--copies", help="Add which tokens were copied, and from where, with --json.")
+    ] = False,
     prefixes: Annotated[
         Path | None, typer.Option("--prefix-file", help="A file with the prefix of each output, line by line.")
     ] = None,
@@ -65,6 +68,8 @@ def translate(
 
     if alignment and not as_json:
         raise UsageError("--alignment is written as JSON only; add --json")
+    if copies and not as_json:
+        raise UsageError("--copies is written as JSON only; add --json")
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
     require_writable({"--output": output}, [source, prefixes])
@@ -79,7 +84,7 @@ def translate(
             f"--nbest {nbest}: a beam of size {search.size} cannot give {nbest} hypotheses; add --beam {nbest}"
         )
     translator = config.translator([model, *(ensemble or [])], engine, workers or "auto", draft)
-    options = DecodeOptions(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None)
+    options = DecodeOptions(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None, copies=copies)
     reporter = _reporter(output)
     work = LineWork(translator, options, _formatter(as_json, nbest, scores), str(source or STDIN), reporter)
     try:

@@ -22,6 +22,8 @@ class DecodeRequest:
     """Whether hypotheses include the log-probability of each token. Without it, an engine may leave the lists empty."""
     detokenize: Sequence[Callable[[list[int]], str]] = ()
     """Tokens to text, one per source, for a search that compares texts."""
+    copies: bool = False
+    """Whether hypotheses include what each token copies."""
     after_step: Callable[[], None] = lambda: None
     """Called regularly; it may stop the work by raising."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from qkv.data.batch import padded
 from qkv.engines.base import DecodeRequest
+from qkv.engines.copies import with_copies
 from qkv.models.base import Model
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import Search, SearchConfig, SearchTask, smallest
@@ -72,7 +73,8 @@ class TorchEngine:
             detokenize=request.detokenize,
         )
         with evaluating(self.models):
-            return search.search(task, self.searched)
+            found = search.search(task, self.searched)
+            return with_copies(self.models, sources, found) if request.copies else found
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qkv.text.unknown import UnknownCount
+from qkv.text.unknown.count import UnknownCount
 
 SOURCE_KEY = "max_src_tokens"
 

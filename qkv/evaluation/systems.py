@@ -8,7 +8,7 @@ from qkv.core.errors import UsageError
 from qkv.core.progress import Reporter
 from qkv.evaluation.decoding import Decoding, SystemOutputs
 from qkv.evaluation.files import EvaluationSet, read_outputs
-from qkv.text.unknown import UnknownCount
+from qkv.text.unknown.count import UnknownCount
 
 if TYPE_CHECKING:
     from qkv.engines.fast_engines import EngineName

@@ -11,7 +11,7 @@ from qkv.models.draft_heads import AnyDraftHead
 from qkv.models.heads import AnyHead
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.text import SPECIAL, TokenizerPair
-from qkv.text.copying import CopyingTokenizers
+from qkv.text.unknown.copying import CopyingTokenizers
 
 
 class CrossAttentionSize(NamedTuple):

@@ -11,6 +11,15 @@ from torch import Tensor
 from qkv.core.errors import QkvError
 
 
+class Copied(NamedTuple):
+    """That a token is a copy of a source token."""
+
+    src: int
+    """The position of the source token, from 0."""
+    share: float
+    """How much of the token's probability comes from copying."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One output of a search."""
@@ -27,6 +36,8 @@ class Hypothesis:
     """[tokens][source], one row per token without END; only if the steps return it."""
     passes: int | None = None
     """The number of decoder passes; only where a pass may give several tokens."""
+    copied: list[Copied | None] | None = None
+    """For each token, what it copies; None: nothing. Only if asked for."""
 
 
 @dataclass(eq=False, slots=True)

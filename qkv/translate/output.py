@@ -7,6 +7,7 @@ from typing import Any
 
 from qkv.data.aligned import one_line
 from qkv.search.base import SearchConfig
+from qkv.search.hypothesis import Copied
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Translation:
     """`alignment[token][src_token]`: how much each token looked at each source token; only when asked for."""
     passes: int | None = None
     """How many passes of the decoder it took, where one may give several tokens: with drafts, or all at once."""
+    copied: list[Copied | None] | None = None
+    """For each token the position of the source token that it copies, and how much of its probability comes from
+    copying; None: it was generated. Only when asked for."""
 
     @property
     def truncated(self) -> bool:
@@ -65,7 +69,8 @@ class Translation:
             "unknown": self.unknown,
             "alternatives": [other.as_dict() for other in self.alternatives],
         }
-        more = {"alignment": self.alignment, "passes": self.passes}
+        copied = None if self.copied is None else [one and one._asdict() for one in self.copied]
+        more = {"alignment": self.alignment, "passes": self.passes, "copied": copied}
         return found | {name: value for name, value in more.items() if value is not None}
 
 

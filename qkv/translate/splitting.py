@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from qkv.search.hypothesis import Hypothesis
+from qkv.search.hypothesis import Copied, Hypothesis
 from qkv.text import Tokenizer
 from qkv.translate.output import Translation
 
@@ -217,10 +217,22 @@ def _joined(each: Sequence[Translation], split: SplitText) -> Translation:
         src_cut=any(one.src_cut for one in each),
         out_cut=any(one.out_cut for one in each),
         alignment=_alignment(each),
+        copied=_copied(each),
         parts=len(each),
         split_at=split.at,
         passes=None if each[0].passes is None else sum(one.passes or 0 for one in each),
     )
+
+
+def _copied(each: Sequence[Translation]) -> list[Copied | None] | None:
+    if any(one.copied is None for one in each):
+        return None
+    found: list[Copied | None] = []
+    before = 0
+    for part in each:
+        found += [one and one._replace(src=one.src + before) for one in part.copied or []]
+        before += len(part.src_tokens)
+    return found
 
 
 def _alignment(each: Sequence[Translation]) -> list[list[float]] | None:

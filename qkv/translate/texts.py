@@ -14,7 +14,7 @@ from qkv.search.hypothesis import Hypothesis
 from qkv.text import TokenizerPair
 from qkv.text.given import type_name
 from qkv.text.tokenizer import OutputTokenizer
-from qkv.text.unknown import unknown_pieces
+from qkv.text.unknown.count import unknown_pieces
 from qkv.translate.output import Translation
 from qkv.translate.rule_texts import RuleTexts
 from qkv.translate.splitting import Known, Splitter, SplitText, joined, parts_behind, without_beginning
@@ -48,6 +48,8 @@ class DecodeOptions:
     """Whether there may be sources with a prefix."""
     required: bool = False
     """Whether there may be sources with required words."""
+    copies: bool = False
+    """Whether to say which tokens are copies of which source tokens."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.nbest, int) or isinstance(self.nbest, bool):
@@ -185,6 +187,7 @@ class TextDecoder:
             self.options.alignment,
             self.options.token_scores,
             [prepared.outputs[number].decode for number in batch],
+            self.options.copies,
             after_step,
         )
         with self._enough_memory():
@@ -249,6 +252,7 @@ class TextDecoder:
                 out_cut=not one.ended,
                 alignment=one.attention if self.options.alignment else None,
                 passes=one.passes,
+                copied=one.copied,
             )
             for one in hypotheses
         ]

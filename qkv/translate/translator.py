@@ -164,6 +164,7 @@ class Translator:
         forbidden: Iterable[str] = (),
         required: Iterable[str] | None = None,
         progress: ReportProgress = ...,
+        copies: bool = False,
     ) -> Translation: ...
 
     @overload
@@ -177,6 +178,7 @@ class Translator:
         forbidden: Iterable[str] = (),
         required: Iterable[Iterable[str]] | None = None,
         progress: ReportProgress = ...,
+        copies: bool = False,
     ) -> list[Translation]: ...
 
     def translate(
@@ -189,21 +191,25 @@ class Translator:
         forbidden: Iterable[str] = (),
         required: Any = None,
         progress: ReportProgress = lambda done, total: None,
+        copies: bool = False,
     ) -> Translation | list[Translation]:
         """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
 
         `nbest` asks for so many outputs of a text (`Translation.alternatives`), `alignment` for how much each of their
         tokens attended to each source token. `prefixes` has the beginning and `required` the words of the output of
         each text (of one text, its beginning and its words); `forbidden` words are in none. Each of these is one
-        sequence of tokens: the same letters in other pieces are something else.
+        sequence of tokens: the same letters in other pieces are something else. `copies` asks a model with a head that
+        copies which tokens it copied, and from where (`Translation.copied`).
         """
         if isinstance(texts, str):
             prefixes, required = (None if own is None else [own] for own in (prefixes, required))
-            several = self.translate([texts], nbest, alignment, token_scores, prefixes, forbidden, required, progress)
+            rest = token_scores, prefixes, forbidden, required, progress, copies
+            several = self.translate([texts], nbest, alignment, *rest)
             return several[0]
         sources = list(sources_of(texts, prefixes, required))
         rules = tuple(checked_texts("forbidden", forbidden))
-        options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        given = prefixes is not None, required is not None
+        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies)
         decoder = self.compared(options, sources[:CHUNK])
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
@@ -226,10 +232,12 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         forbidden: Iterable[str] = (),
         required: Iterable[Iterable[str]] | None = None,
+        copies: bool = False,
     ) -> Generator[Translation]:
         """The same for a stream of any length; few lines are in memory at once. Closing it stops everything."""
         rules = tuple(checked_texts("forbidden", forbidden))
-        options = DecodeOptions(nbest, alignment, token_scores, rules, prefixes is not None, required is not None)
+        given = prefixes is not None, required is not None
+        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies)
         return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
 
     def simultaneous(self, pieces: Iterable[str], k: int | None = None) -> Generator[PartialTranslation]:
@@ -270,6 +278,9 @@ class Translator:
 
     def decoder(self, options: DecodeOptions) -> TextDecoder:
         """The decoder of this process, with the engine that supports the options."""
+        if options.copies and not self.models.config.model.head.copies:
+            kind = self.models.config.model.head.kind
+            raise UsageError(f"the model's head, {kind}, copies nothing; leave out copies, or train a head copynet")
         if options not in self._decoders:
             require_search_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))
             engine = self.engines.choose(self._example(options))
@@ -296,7 +307,9 @@ class Translator:
             forbidden=[some] if options.forbidden else (),
             required=[some] if options.required else (),
         )
-        return DecodeRequest(self._drafted, options.nbest, [constraints], options.alignment, options.token_scores)
+        return DecodeRequest(
+            self._drafted, options.nbest, [constraints], options.alignment, options.token_scores, copies=options.copies
+        )
 
     def worker_setup(self, options: DecodeOptions) -> Setup:
         """What a worker process needs to decode as this one does."""

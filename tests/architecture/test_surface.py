@@ -153,6 +153,7 @@ VERBS = {
         "--scores",
         "--json",
         "--alignment",
+        "--copies",
         "--prefix-file",
         "--workers",
         "--invalid-utf8",

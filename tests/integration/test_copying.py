@@ -86,6 +86,21 @@ def test_required_words_prefixes_and_ensembles() -> None:
     assert mean[0] == pytest.approx(sum(each) / 2, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["copynet", "pointer_generator"])
+def test_copied_tokens_say_where_they_come_from(kind: str) -> None:
+    saved = saved_model(kind)
+    for one in translator(saved, search={"kind": "beam", "size": 3}).translate(TEXTS, nbest=2, copies=True):
+        for each in (one, *one.alternatives):
+            assert each.copied is not None
+            for token, copied in zip(each.tokens, each.copied, strict=True):
+                assert copied is not None or not token[0].isupper()
+                if copied is not None:
+                    assert each.src_tokens[copied.src] == token
+                    assert 0.5 < copied.share <= 1
+                    assert copied.share == pytest.approx(1, abs=1e-4) or not token[0].isupper()
+    assert translator(saved, search="greedy").translate(TEXTS[0]).copied is None
+
+
 def test_a_saved_model_copies(tmp_path: Path) -> None:
     save_model(tmp_path / "model", saved_model())
     assert type(load_model(tmp_path / "model").tokenizers) is type(saved_model().tokenizers)
@@ -99,6 +114,8 @@ def test_what_does_not_go_together() -> None:
     other = SavedModel(plain.build(tokenizers).eval(), tokenizers, SavedConfig(model=plain, text=text))
     with pytest.raises(UsageError, match="an ensemble is of models that copy"):
         translator(saved_model(), other).translate("aa")
+    with pytest.raises(UsageError, match="copies nothing"):
+        translator(other).translate("aa", copies=True)
     with pytest.raises(UsageError, match="leave out overlap"):
         translator(overlap=True).translate("aa")
     for obstacles in (ctranslate2_obstacles, huggingface_obstacles, onnx_obstacles):

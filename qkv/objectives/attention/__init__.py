@@ -2,9 +2,17 @@
 
 from typing import Annotated
 
-from qkv.objectives.attention import alignments, guided
+from qkv.objectives.attention import alignments, coverage, guided
 from qkv.objectives.attention.base import AttentionLoss, AttentionLossConfig, attention_losses
 
 AnyAttentionLoss = Annotated[AttentionLossConfig, attention_losses]
 
-__all__ = ["AnyAttentionLoss", "AttentionLoss", "AttentionLossConfig", "alignments", "attention_losses", "guided"]
+__all__ = [
+    "AnyAttentionLoss",
+    "AttentionLoss",
+    "AttentionLossConfig",
+    "alignments",
+    "attention_losses",
+    "coverage",
+    "guided",
+]

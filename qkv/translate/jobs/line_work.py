@@ -12,7 +12,7 @@ from typing import Any
 
 from qkv.core.progress import Reporter
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
-from qkv.text.unknown import UnknownCount
+from qkv.text.unknown.count import UnknownCount
 from qkv.translate.jobs.job import open_job
 from qkv.translate.output import Formatter, LongLines, PassCount
 from qkv.translate.texts import DecodeOptions, SourceText

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.text import BytePairConfig, CharacterConfig, SentencePieceConfig, Tokenizer, WhitespaceConfig
-from qkv.text.copying import CopyingTokenizers, SourceTokenizer
+from qkv.text.unknown.copying import CopyingTokenizers, SourceTokenizer
 
 TEXT = ["the cat sat on the mat and the dog ran", "a dog and a cat ran to the mat"]
 

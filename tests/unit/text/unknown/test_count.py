@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.text import CharacterConfig, SentencePieceConfig, Tokenizer, WhitespaceConfig
-from qkv.text.unknown import UnknownCount, unknown_pieces
+from qkv.text.unknown.count import UnknownCount, unknown_pieces
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the cat"] * 10
 WORDS = WhitespaceConfig().train(TEXTS)

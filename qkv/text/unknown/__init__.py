@@ -1,0 +1,1 @@
+"""Words that are in no vocabulary: counted, or copied."""
