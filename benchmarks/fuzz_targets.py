@@ -15,7 +15,7 @@ from mutations import spoilt_bytes, spoilt_json, spoilt_lines, spoilt_safetensor
 
 from qkv.config import dump_config, load_config
 from qkv.config.yaml import read_yaml
-from qkv.core.files import MANIFEST, _checksum_of, sha256_of, verify_folder
+from qkv.core.files import MANIFEST, manifest_checksum, sha256_of, verify_folder
 from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
@@ -75,7 +75,7 @@ class Target:
             else:
                 entry = {"size": self.path.stat().st_size, "sha256": sha256_of(self.path)}
                 manifest = {**self.manifest, "files": {**self.manifest["files"], _name(self.path, self.folder): entry}}
-                (self.folder / MANIFEST).write_text(json.dumps({**manifest, "checksum": _checksum_of(manifest)}))
+                (self.folder / MANIFEST).write_text(json.dumps({**manifest, "checksum": manifest_checksum(manifest)}))
 
 
 def _name(path: Path, folder: Path) -> str:
@@ -86,7 +86,7 @@ def _forge(path: Path) -> None:
     """Give a spoilt manifest a checksum that fits, if it can have one."""
     try:
         manifest = json.loads(path.read_bytes())
-        path.write_text(json.dumps({**manifest, "checksum": _checksum_of(manifest)}))
+        path.write_text(json.dumps({**manifest, "checksum": manifest_checksum(manifest)}))
     except (ValueError, TypeError, RecursionError):
         pass
 

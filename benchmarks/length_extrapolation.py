@@ -85,13 +85,13 @@ def batch_of(pairs: list[tuple[str, str]]) -> Batch:
 
 
 def model_config(scheme: str, options: argparse.Namespace) -> TransformerConfig:
-    """A table of learned positions, and the room of randomised ones, are as long as the longest test needs."""
-    room = max(*options.lengths, options.train_length) + SPARE + 2
-    sizes = {"learned": {"max_length": room}, "randomised": {"room": room}, "shift": {"most": room}}
+    """Learned and randomised positions are as many as the longest test needs."""
+    most = max(*options.lengths, options.train_length) + SPARE + 2
+    sizes = {"learned": {"max_length": most}, "randomised": {"max_positions": most}, "shift": {"most": most}}
     kind, _, offset = scheme.partition("+")
     if kind == "learned" and offset == "shift":
-        sizes["learned"] = {"max_length": room + options.train_length + 2}
-        sizes["shift"] = {"most": room - options.train_length}
+        sizes["learned"] = {"max_length": most + options.train_length + 2}
+        sizes["shift"] = {"most": most - options.train_length}
     settings = {
         "d_model": options.d_model,
         "d_ff": 4 * options.d_model,

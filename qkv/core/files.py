@@ -163,13 +163,13 @@ def write_manifest(folder: Path, about: dict[str, Any]) -> None:
         sync(path)
         files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
     manifest = {"format": FORMAT_VERSION, **about, "files": files}
-    manifest["checksum"] = _checksum_of(manifest)
+    manifest["checksum"] = manifest_checksum(manifest)
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     for path in [p for p in folder.rglob("*") if p.is_dir()] + [folder]:
         sync(path)
 
 
-def _checksum_of(manifest: Mapping[str, Any]) -> str:
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of the manifest without its own checksum."""
     content = {key: value for key, value in manifest.items() if key not in CHECKSUM_KEYS}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -238,6 +238,6 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest["format"] > FORMAT_VERSION:
         version = manifest["format"]
         raise CorruptFolder(f"{path}: has format {version}, this qkv reads up to {FORMAT_VERSION}; update qkv")
-    if manifest["checksum"] != _checksum_of(manifest):
+    if manifest["checksum"] != manifest_checksum(manifest):
         raise CorruptFolder(f"{path}: has changed since it was written; use another copy of the folder")
     return manifest

@@ -15,7 +15,7 @@ from qkv.functional.attention import (
     sparsemax,
 )
 from qkv.kernels import attention as additive
-from qkv.layers.attention.scores import Additive, AttentionScore, Cosine, Dot
+from qkv.layers.attention.scores import Additive, Cosine, Dot, ScaledDot
 
 
 def draw(*shape: int) -> Tensor:
@@ -55,7 +55,7 @@ def test_modules_of_scores_equal_their_equations() -> None:
     q, k = draw(2, 3, 4, 5), draw(2, 3, 6, 5)
     cosine, added = Cosine(3).double(), Additive(3, 5).double()
     pairs = [
-        (AttentionScore(), scaled_dot_scores(q, k)),
+        (ScaledDot(), scaled_dot_scores(q, k)),
         (Dot(), q @ k.transpose(2, 3)),
         (cosine, cosine_scores(q, k, cosine.log_scale.exp())),
         (added, additive_scores(q, k, added.v)),

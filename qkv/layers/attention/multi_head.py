@@ -11,7 +11,7 @@ from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, 
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.inference import InferenceAttention
 from qkv.layers.attention.normalizers import AnyNormalizer, Normalizer, SoftmaxConfig
-from qkv.layers.attention.scores import AnyScore, AttentionScore, ScaledDotConfig
+from qkv.layers.attention.scores import AnyScore, AttentionScore, ScaledDot, ScaledDotConfig
 from qkv.layers.positions.attention import attention_with_positions
 from qkv.layers.positions.base import Positions
 
@@ -71,7 +71,7 @@ class MultiHeadAttention(Attention):
         normalize: Normalizer = masked_softmax,
     ) -> None:
         super().__init__(d_model, num_heads, dropout, positions, kv_heads)
-        self.score = score or AttentionScore()
+        self.score = score or ScaledDot()
         self.normalize = normalize
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:
@@ -90,5 +90,5 @@ class MultiHeadAttention(Attention):
         return self.normalize(scores if bias is None else scores + bias, context.mask)
 
     def faster_inference(self) -> ForInference | None:
-        plain = type(self.score) is AttentionScore and self.normalize is masked_softmax
+        plain = self.score.is_scaled_dot and self.normalize is masked_softmax
         return InferenceAttention(self) if plain else None

@@ -26,10 +26,12 @@ AnyScore = Annotated[ScoreConfig, scores]
 
 
 class AttentionScore(nn.Module):
-    """q'·k' / √E of transformed queries q' and keys k'. This base class transforms nothing: the paper's score."""
+    """q'·k' / √E of transformed queries q' and keys k'. This base class transforms nothing."""
 
     is_dot: bool = True
     """Whether it is a dot product, so that the fast kernel can compute it."""
+    is_scaled_dot: bool = False
+    """Whether it is the paper's score, so that inference can use PyTorch's attention."""
 
     def queries(self, q: Tensor) -> Tensor:
         """[B, H, Q, E]"""
@@ -51,7 +53,13 @@ class ScaledDotConfig(ScoreConfig):
     kind: Literal["scaled_dot"] = "scaled_dot"
 
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
-        return AttentionScore()
+        return ScaledDot()
+
+
+class ScaledDot(AttentionScore):
+    """q·k / √E"""
+
+    is_scaled_dot = True
 
 
 @scores.register
