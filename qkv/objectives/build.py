@@ -17,7 +17,7 @@ def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | No
     """Why the decoder does not support the objective's settings; None: it does."""
     if config.glancing and not decoder.glances:
         return f"objective.glancing does not go with the decoder {decoder.kind}; leave it out, or use nat, ctc or dag"
-    for name in ("noise", "scheduled_sampling", "consistency", "attention"):
+    for name in ("noise", "scheduled_sampling", "risk", "consistency", "attention"):
         if getattr(config, name) and not decoder.autoregressive:
             return f"objective.{name} is for the autoregressive decoder, not for {decoder.kind}; leave it out"
     if decoder.sums_paths and isinstance(config.smoothing, ConfidencePenalty):
@@ -30,7 +30,8 @@ def build_objective(
 ) -> Objective:
     """`vocab_size` is that of the target's tokenizer."""
     if decoder.autoregressive and decoder.kind not in objectives:
-        return config.build(vocab_size, special, frequencies)
+        teacher = config.build(vocab_size, special, frequencies)
+        return config.risk.build(teacher, special) if config.risk else teacher
 
     if decoder.kind not in objectives:
         raise UsageError(f"the decoder {decoder.kind} has no objective; register one in the module that registers it")

@@ -19,6 +19,7 @@ from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency, Consistency
 from qkv.objectives.noise import AnyNoise, Noise
 from qkv.objectives.parts import GlancingConfig
+from qkv.objectives.risk import AnyRisk
 from qkv.objectives.scheduled_sampling import AnyScheduledSampling, ScheduledSampling
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
@@ -38,6 +39,8 @@ class ObjectiveConfig(Config):
     """Noise on the decoder's input, applied in order, in training only."""
     scheduled_sampling: AnyScheduledSampling | None = None
     """Some tokens of the decoder's input become the model's own predictions, in training only; one pass more."""
+    risk: AnyRisk | None = None
+    """Minimum-risk training of a model that is trained already: the expected cost of its own outputs."""
     consistency: AnyConsistency | None = None
     """A second pass in training that should agree with the first; about twice the time per update."""
     attention: Annotated[tuple[AnyAttentionLoss, ...], BeforeValidator(_as_list)] = ()
@@ -46,7 +49,7 @@ class ObjectiveConfig(Config):
     """Glancing training; for the decoders nat, ctc and dag."""
 
     def build(self, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> "TeacherForcing":
-        """The objective of an autoregressive decoder; `build_objective` also knows those of the other decoders."""
+        """Teacher forcing, without `risk`; see `build_objective` for what a model is trained with."""
         return TeacherForcing(
             self.smoothing.build(vocab_size, special.pad, frequencies),
             [noise.build(special, vocab_size) for noise in self.noise],

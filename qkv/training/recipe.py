@@ -160,6 +160,12 @@ class Recipe(ExtensibleConfig):
         return self
 
     @model_validator(mode="after")
+    def _risk_refines(self) -> "Recipe":
+        if self.objective.risk is not None and self.start_from is None:
+            raise ValueError("objective.risk refines a model that is trained already: give start_from")
+        return self
+
+    @model_validator(mode="after")
     def _one_average(self) -> "Recipe":
         if self.training.ema is not None and self.optimizer.averages:
             raise ValueError(f"optimizer {self.optimizer.kind} averages the weights already; leave out training.ema")
