@@ -48,7 +48,7 @@ def _learn_and_show(folder: Path, minutes: float, words: int | None, again: bool
     from qkv.demo.desk import Desk, Screen
     from qkv.demo.folder import DemoFolder
     from qkv.demo.report import report_lines
-    from qkv.visual.alignment_text import shades_for
+    from qkv.visual.alignment.text import shades_for
 
     place = DemoFolder(folder)
     if again:

@@ -1,15 +1,24 @@
-"""qkv score"""
+"""qkv score and qkv align: what a model makes of given pairs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from qkv.cli.shared.evaluation_options import Data
 from qkv.cli.translate import Invalid
 
+if TYPE_CHECKING:
+    from qkv.data.alignments.pharaoh import Alignment, Link
+    from qkv.data.alignments.words import WordAlignment
+    from qkv.translate.align import Aligner, AlignmentHead, TextPair
+
 PAIRS_AT_ONCE = 1024
+CHOSEN_ON = 500
+"""Pairs that the head for an alignment is chosen on."""
+IN_FIGURE = 3
+"""Pairs that a figure shows."""
 
 
 def score(
@@ -73,3 +82,104 @@ def _pairs(
     if data is not None or src is None or tgt is None:
         raise UsageError("say what to score: --src FILE and --tgt FILE, or both sides by --data FILE alone")
     return paired(read_texts(src, invalid), read_texts(tgt, invalid), (src, tgt)), survey(src).lines
+
+
+def align(
+    model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
+    src: Annotated[Path, typer.Option(help="The sources, one per line.")],
+    tgt: Annotated[Path, typer.Option(help="The targets, one per line.")],
+    layer: Annotated[int | None, typer.Option(min=1, help="Decoder layer, counted from 1; default: chosen.")] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Its head, counted from 1; 0: the mean over all; default: chosen.")
+    ] = None,
+    shifted: Annotated[
+        bool, typer.Option("--shifted", help="Take the step that reads a target word, not the one that predicts it.")
+    ] = False,
+    gold: Annotated[
+        Path | None, typer.Option(help="True links (possible ones: 1?2): choose the head by them, and give the AER.")
+    ] = None,
+    style: Annotated[
+        Literal["pharaoh", "matrix"], typer.Option("--format", help="Links (0-0 1-2), or the weights as a drawing.")
+    ] = "pharaoh",
+    figure: Annotated[Path | None, typer.Option(help="Also draw the first pairs, to this SVG file.")] = None,
+    invalid_utf8: Invalid = "error",
+) -> None:
+    """Align the words of given pairs by the attention of a model: a line of links for each pair."""
+    from qkv.cli.shared.streams import require_stdout
+    from qkv.core.errors import UsageError
+    from qkv.core.outputs import require_writable, write_output
+    from qkv.core.progress import default_reporter
+    from qkv.data.batching import in_chunks
+    from qkv.data.texts import paired, read_texts
+    from qkv.evaluation.alignment import score_alignments
+    from qkv.translate.align import Aligner
+    from qkv.visual.alignment.figure import draw_alignments
+
+    if (layer is None) != (head is None) or (shifted and layer is None):
+        raise UsageError("give --layer and --head together, or neither: then they and the step are chosen")
+    require_writable({"--figure": figure}, [src, tgt, gold])
+    require_stdout()
+    pairs = list(paired(read_texts(src, invalid_utf8), read_texts(tgt, invalid_utf8), (src, tgt)))
+    truth = None if gold is None else _truth(gold, len(pairs))
+    aligner = Aligner(model)
+    chosen = _head(aligner, layer, head, shifted, pairs[:CHOSEN_ON], truth)
+    reporter = default_reporter(quiet=2.0)
+    counting = reporter.counting("Aligning")
+    links: list[frozenset[Link]] = []
+    drawn: dict[str, WordAlignment] = {}
+    try:
+        for chunk in in_chunks(pairs, PAIRS_AT_ONCE):
+            counting(len(links), len(pairs))
+            for one in aligner.align(chunk, chosen, len(links) + 1):
+                print(_formatted(one, style))
+                links.append(one.links)
+                if len(drawn) < IN_FIGURE:
+                    drawn[f"pair {len(links)}"] = one
+    finally:
+        reporter.close()
+    if truth is not None:
+        typer.echo(str(score_alignments(links, truth)), err=True)
+    if figure is not None:
+        write_output(figure, draw_alignments(drawn, f"Attention: {chosen}"))
+
+
+def _truth(gold: Path, pairs: int) -> "list[Alignment]":
+    from qkv.core.errors import DataError
+    from qkv.data.alignments.pharaoh import read_alignments
+
+    truth = list(read_alignments(gold))
+    if len(truth) != pairs:
+        raise DataError(f"{gold}: has {len(truth):,} lines, but there are {pairs:,} pairs; give a line for each")
+    return truth
+
+
+def _head(
+    aligner: "Aligner",
+    layer: int | None,
+    head: int | None,
+    shifted: bool,
+    pairs: "Sequence[TextPair]",
+    truth: "list[Alignment] | None",
+) -> "AlignmentHead":
+    """The given one, which must be there, or the one that is best on `pairs`, which is named on stderr."""
+    from qkv.core.errors import UsageError
+    from qkv.evaluation.alignment import best_head
+    from qkv.translate.align import AlignmentHead
+
+    if layer is None or head is None:
+        chosen = best_head(aligner, pairs, None if truth is None else truth[: len(pairs)])
+        step = " --shifted" if chosen.shifted else ""
+        typer.echo(f"chosen: {chosen} (--layer {chosen.layer} --head {chosen.head}{step})", err=True)
+        return chosen
+    given, known = AlignmentHead(layer, head, shifted), aligner.heads()
+    if given not in known:
+        layers, heads = max(one.layer for one in known), max(one.head for one in known)
+        raise UsageError(f"--layer {layer} --head {head}: the model has layers 1 to {layers} and heads up to {heads}")
+    return given
+
+
+def _formatted(alignment: "WordAlignment", style: str) -> str:
+    from qkv.data.alignments.pharaoh import format_links
+    from qkv.visual.alignment.text import draw_words
+
+    return format_links(alignment.links) if style == "pharaoh" else draw_words(alignment)

@@ -45,7 +45,10 @@ def translate(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Give score and text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Give a JSON object for each line.")] = False,
-    alignment: Annotated[bool, typer.Option("--alignment", help="Add the alignment, with --json.")] = False,
+    alignment: Annotated[
+        Literal["weights", "pharaoh", "matrix"] | None,
+        typer.Option(help="Add links of words (pharaoh), a drawing (matrix), or with --json the weights of tokens."),
+    ] = None,
     copies: Annotated[
         bool, typer.Option("--copies", help="Add which tokens were copied, and from where, with --json.")
     ] = False,
@@ -66,8 +69,10 @@ def translate(
     from qkv.translate.settings import translation_config, with_beam, with_draft
     from qkv.translate.texts import DecodeOptions
 
-    if alignment and not as_json:
-        raise UsageError("--alignment is written as JSON only; add --json")
+    if (alignment == "weights") != (alignment is not None and as_json):
+        raise UsageError("--alignment weights goes with --json, and pharaoh and matrix go without it")
+    if alignment and not as_json and (nbest is not None or scores):
+        raise UsageError(f"--alignment {alignment} is written behind the text alone; leave out --nbest and --scores")
     if copies and not as_json:
         raise UsageError("--copies is written as JSON only; add --json")
     if output and not source:
@@ -84,9 +89,11 @@ def translate(
             f"--nbest {nbest}: a beam of size {search.size} cannot give {nbest} hypotheses; add --beam {nbest}"
         )
     translator = config.translator([model, *(ensemble or [])], engine, workers or "auto", draft)
-    options = DecodeOptions(nbest or 1, alignment, token_scores=as_json, prefixes=prefixes is not None, copies=copies)
+    options = DecodeOptions(
+        nbest or 1, alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
+    )
     reporter = _reporter(output)
-    work = LineWork(translator, options, _formatter(as_json, nbest, scores), str(source or STDIN), reporter)
+    work = LineWork(translator, options, _formatter(as_json, nbest, scores, alignment), str(source or STDIN), reporter)
     try:
         if source and output:
             files = {"input": source} | ({"prefix file": prefixes} if prefixes else {})
@@ -97,11 +104,14 @@ def translate(
         reporter.close()
 
 
-def _formatter(as_json: bool, nbest: int | None, scores: bool) -> "Formatter":
+def _formatter(as_json: bool, nbest: int | None, scores: bool, alignment: str | None) -> "Formatter":
     from qkv.translate import output
+    from qkv.visual.alignment.text import with_matrix
 
     if as_json:
         return output.as_json
+    if alignment is not None:
+        return output.with_links if alignment == "pharaoh" else with_matrix
     if nbest is not None:
         return output.table
     return output.with_score if scores else output.plain

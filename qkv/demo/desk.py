@@ -10,7 +10,7 @@ from qkv.demo.folder import SEARCH, DemoFolder
 from qkv.text import SPECIAL
 from qkv.translate.output import Translation
 from qkv.translate.translator import Translator
-from qkv.visual.alignment_text import BLOCKS, draw_alignment
+from qkv.visual.alignment.text import BLOCKS, draw_alignment
 
 LONGEST = 40
 """Letters of a word; the longest in the dictionary has 28."""

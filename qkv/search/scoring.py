@@ -58,7 +58,7 @@ def score_pairs(
     tgt = tokenizers.tgt.encode_batch([target for _, target in pairs])
     linked = [tokenizers.linked(*pair, *ids) for pair, *ids in zip(pairs, src, tgt, strict=True)]
     src, tgt = [ids for ids, _ in linked], [ids for _, ids in linked]
-    _check_lengths(models, src, tgt, first)
+    check_lengths(models, src, tgt, first)
     found: list[list[float]] = [[] for _ in pairs]
     done = 0
     for rows in by_length([len(a) + len(b) + 2 for a, b in zip(src, tgt, strict=True)], 1, batch_tokens):
@@ -100,7 +100,8 @@ def picked_log_probs(model: Model, output: Output, targets: Tensor) -> Tensor:
     return torch.cat(picked)
 
 
-def _check_lengths(models: Sequence[Model], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
+def check_lengths(models: Sequence[Model], src: list[list[int]], tgt: list[list[int]], first: int) -> None:
+    """Raise DataError for a pair that a model cannot read; messages number the pairs from `first` on."""
     for model in models:
         for name, sides, limit in (("source", src, model.limits.src), ("target", tgt, model.limits.tgt)):
             for number, ids in enumerate(sides, start=first):

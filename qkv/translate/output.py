@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from qkv.data.aligned import one_line
+from qkv.data.alignments.pharaoh import format_links
+from qkv.data.alignments.words import WordAlignment, word_alignment
 from qkv.search.base import SearchConfig
 from qkv.search.hypothesis import Copied
 
@@ -86,6 +90,16 @@ def plain(number: int, translation: Translation) -> str:
 def with_score(number: int, translation: Translation) -> str:
     """Score, tab, text."""
     return f"{translation.score:.6f}\t{one_line(translation.text)}\n"
+
+
+def with_links(number: int, translation: Translation) -> str:
+    """Text, tab, the links of its words with those of the source in Pharaoh format."""
+    return f"{one_line(translation.text)}\t{format_links(words_of_translation(translation).links)}\n"
+
+
+def words_of_translation(translation: Translation) -> WordAlignment:
+    """The alignment of a translation that has one, word by word."""
+    return word_alignment(np.array(translation.alignment or []), translation.src_tokens, translation.tokens)
 
 
 def table(number: int, translation: Translation) -> str:

@@ -52,6 +52,18 @@ NAMES = [
     "train",
 ]
 VERBS = {
+    "align": [
+        "model",
+        "--src",
+        "--tgt",
+        "--layer",
+        "--head",
+        "--shifted",
+        "--gold",
+        "--format",
+        "--figure",
+        "--invalid-utf8",
+    ],
     "attach": ["model", "drafter", "--out"],
     "average": ["run", "--out", "--last", "--best"],
     "backtranslate": [

@@ -116,7 +116,7 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
     arguments = ("translate", model, *TORCH, "--beam", 3, "--nbest", 3)
     table = [line.split("\t") for line in quiet(forks.qkv(*arguments, stdin=lines)).splitlines()]
     assert [(int(line), int(rank)) for line, rank, _, _ in table] == [(n, r) for n in range(1, 61) for r in (1, 2, 3)]
-    whole = quiet(forks.qkv(*arguments, "--json", "--alignment", stdin=lines)).splitlines()
+    whole = quiet(forks.qkv(*arguments, "--json", "--alignment", "weights", stdin=lines)).splitlines()
     for number, one in enumerate(map(json.loads, whole)):
         each = [one, *one["alternatives"]]
         assert [[f"{other['score']:.6f}", other["text"]] for other in each] == [
@@ -125,7 +125,17 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
         for other in each:
             assert len(other["alignment"]) == len(other["tokens"])
             assert all(len(row) == len(one["src_tokens"]) for row in other["alignment"])
-    assert "add --json" in refused(forks.qkv("translate", model, "--alignment"), 2)
+    linked = quiet(forks.qkv("translate", model, *TORCH, "--alignment", "pharaoh", stdin=lines)).splitlines()
+    assert [line.split("\t")[0] for line in linked] == [one["text"] for one in told]
+    for line, one in zip(linked, told, strict=True):
+        links = [link.split("-") for link in line.split("\t")[1].split()]
+        assert sorted(int(tgt) for _, tgt in links) == list(range(len(one["tokens"])))
+        assert all(int(src) < len(one["src_tokens"]) - 1 for src, _ in links)
+    drawn = quiet(forks.qkv("translate", model, *TORCH, "--alignment", "matrix", stdin=lines)).splitlines()
+    assert drawn[0] == told[0]["text"]
+    assert len(drawn) > 2 * len(linked)
+    assert "goes with --json" in refused(forks.qkv("translate", model, "--alignment", "weights"), 2)
+    assert "leave out --nbest" in refused(forks.qkv("translate", model, "--alignment", "matrix", "--scores"), 2)
 
 
 def test_an_output_is_one_line_whatever_is_in_it() -> None:

@@ -1,7 +1,7 @@
 """The Pharaoh format: a line `0-0 1-2` links source word 0 to target word 0 and source word 1 to target word 2."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -62,6 +62,12 @@ class AlignmentLines:
             raise DataError(f"{self._path}: has no line {line}; give a line for each pair")
         self._read = line
         return parse_alignment(raw.decode("ascii", "replace"), f"{self._path}:{line}")
+
+
+def read_alignments(path: Path) -> Iterator[Alignment]:
+    """All lines of a file."""
+    for line, raw in enumerate(byte_lines(path), start=1):
+        yield parse_alignment(raw.decode("ascii", "replace"), f"{path}:{line}")
 
 
 def format_links(links: Iterable[Link]) -> str:

@@ -14,7 +14,7 @@ from qkv.demo.desk import Desk, Screen
 from qkv.demo.folder import DemoFolder
 from qkv.demo.report import report_lines
 from qkv.evaluation.metrics.registry import METRICS
-from qkv.visual.alignment_text import ASCII, BLOCKS
+from qkv.visual.alignment.text import ASCII, BLOCKS
 
 
 def test_measured_once_and_then_known(place: DemoFolder) -> None:

@@ -7,7 +7,7 @@ import pytest
 from qkv.demo.desk import Desk, Screen, guesses
 from qkv.demo.folder import DemoFolder
 from qkv.translate.output import Translation
-from qkv.visual.alignment_text import ASCII
+from qkv.visual.alignment.text import ASCII
 
 
 @pytest.fixture

@@ -1,7 +1,13 @@
 """The attention of each output token, drawn in characters for the terminal."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 from itertools import zip_longest
+
+from qkv.data.aligned import one_line
+from qkv.data.alignments.words import WordAlignment
+from qkv.translate.output import Translation, words_of_translation
 
 BLOCKS = " ░▒▓█"
 ASCII = " .:+#"
@@ -37,6 +43,21 @@ def draw_alignment(
         for name, row in zip(rows, weights, strict=True)
     ]
     return [line.rstrip() for line in header + drawn]
+
+
+def draw_words(alignment: WordAlignment) -> str:
+    """The weights of target words, a line each, under the source words; as wide as the terminal at most."""
+    encoding = sys.stdout.encoding if sys.stdout else None
+    columns = shutil.get_terminal_size().columns
+    lines = draw_alignment(
+        alignment.tgt_words, alignment.src_words, alignment.weights.tolist(), shades_for(encoding), columns
+    )
+    return "\n".join([*lines, ""])
+
+
+def with_matrix(number: int, translation: Translation) -> str:
+    """The text, and below it the weights of its words."""
+    return f"{one_line(translation.text)}\n{draw_words(words_of_translation(translation))}\n"
 
 
 def _shade(weight: float, shades: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.visual.alignment_text import ASCII, BLOCKS, draw_alignment, shades_for
+from qkv.visual.alignment.text import ASCII, BLOCKS, draw_alignment, shades_for
 
 
 def test_the_picture_of_a_known_matrix() -> None:

@@ -1,0 +1,1 @@
+"""Alignments of words or tokens, drawn in the terminal and as a figure."""
