@@ -1,5 +1,7 @@
 """A model that copies, through every search: words that are in no vocabulary come out as they went in."""
 
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from qkv.search.speculative.drafters.input_guided import InputConfig
 from qkv.search.speculative.drafters.jacobi import JacobiConfig
 from tests.support.small import small_config, small_text, stir
 
+ROOT = Path(__file__).parents[2]
 TEXTS = ["aa Zoe ab", "Bo", "ba Al Zoe Al cc", "ab"]
 SEARCHES: list[Any] = [
     "greedy",
@@ -120,3 +123,38 @@ def test_what_does_not_go_together() -> None:
         translator(overlap=True).translate("aa")
     for obstacles in (ctranslate2_obstacles, huggingface_obstacles, onnx_obstacles):
         assert any("model.head.kind copynet" in reason for reason in obstacles(saved_model().config))
+
+
+def make_data(program: str, folder: Path, *arguments: str) -> dict[str, list[tuple[list[str], list[str]]]]:
+    subprocess.run([sys.executable, str(ROOT / "examples" / program), str(folder), *arguments], check=True)
+    parts = {}
+    for path in folder.iterdir():
+        lines = [line.split("\t") for line in path.read_text().splitlines()]
+        parts[path.stem] = [(src.split(), tgt.split()) for src, tgt in lines]
+    return parts
+
+
+def test_the_words_of_the_test_strings_are_not_in_train(tmp_path: Path) -> None:
+    parts = make_data("make_copy_data.py", tmp_path, "--pairs", "60", "--test", "20")
+    words = {name: {word for src, _ in part for word in src if len(word) == 5} for name, part in parts.items()}
+    assert words["test"]
+    assert not words["test"] & (words["train"] | words["dev"])
+    assert all(src == tgt for part in parts.values() for src, tgt in part)
+
+
+def test_rules_copy_their_variables(tmp_path: Path) -> None:
+    parts = make_data("make_rule_data.py", tmp_path, "--rules", "2", "--pairs", "3", "--test", "2")
+    assert {name: len(part) for name, part in parts.items() if name != "dev"} == {
+        "train": 30,
+        **{f"test-{kind}": 4 for kind in ("x-0", "x-x", "x-xx", "xy-x", "xy-xy")},
+    }
+    filled = {
+        name: [([word for word in side if word[0] != "c" or len(word) == 5] for side in pair) for pair in part]
+        for name, part in parts.items()
+    }
+    for name, copies in {"test-x-0": 0, "test-x-x": 1, "test-x-xx": 2, "test-xy-xy": 1}.items():
+        assert all(tgt == copies * src for src, tgt in filled[name])
+    for src, tgt in filled["test-xy-x"]:
+        assert tgt
+        assert src[: len(tgt)] == tgt
+        assert len(src) > len(tgt)
