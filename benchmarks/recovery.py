@@ -1,6 +1,6 @@
 """Whether a model finds its way back after a mistake: exact match by position, and the recovery rate.
 
-    python benchmarks/recovery.py BASELINE [MODEL ...] --data TEST.tsv [--count 1000] [--seed 1]
+    python benchmarks/recovery.py BASELINE [MODEL ...] --data TEST.tsv [--count 1000] [--chart OUT.svg]
 
 TEST.tsv has a source, a tab and its target on each line. Greedy search decodes every source twice:
 
@@ -18,10 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qkv import Translator
+from qkv.core.figures import SERIES, standalone_chart
 from qkv.search.greedy import GreedyConfig
 from qkv.text import Tokenizer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SPAN = 4
 """Positions of one column."""
@@ -91,12 +96,25 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     return min(1.0, 2 * sum(comb(n, k) for k in range(min(only_a, only_b) + 1)) / 2**n)
 
 
+def bars(rates: dict[str, float]) -> str:
+    """The recovery rate of each model in percent, as an SVG."""
+
+    def paint(axes: "Axes") -> None:
+        drawn = axes.barh(list(rates), list(rates.values()), color=SERIES[0])
+        axes.bar_label(drawn, fmt="%.1f", padding=4)
+        axes.invert_yaxis()
+        axes.set(xlim=(0, 100), xlabel="outputs that recover, %")
+
+    return standalone_chart(paint, 560, 60 + 40 * len(rates), "After one forced mistake")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chart", type=Path)
     arguments = parser.parse_args()
     tokenizer = Translator(arguments.models[0], "torch").models.tokenizers.tgt
     items = read_items(arguments.data, tokenizer, arguments.count, arguments.seed)
@@ -104,13 +122,17 @@ def main() -> None:
     print(f"{len(items):,} outputs, each with one forced mistake\n")
     print(f"| model | exact | {' | '.join(spans)} | recovery | p |\n|{'---|' * (len(spans) + 4)}")
     baseline: Results | None = None
+    rates = {}
     for model in arguments.models:
         results = measure(model, items)
         exact = sum(output == item.gold for output, item in zip(results.outputs, items, strict=True)) / len(items)
         shares = [exact, *right_by_position(results.outputs, items), sum(results.recovered) / len(items)]
         p = "" if baseline is None else f"{mcnemar(baseline.recovered, results.recovered):.2g}"
         print(f"| {model.name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} | {p} |", flush=True)
+        rates[model.name] = 100 * shares[-1]
         baseline = baseline or results
+    if arguments.chart:
+        arguments.chart.write_text(bars(rates), encoding="utf-8")
 
 
 if __name__ == "__main__":
