@@ -41,3 +41,16 @@ def test_fewer_commands(tmp_path: Path) -> None:
         10,
         5,
     ]
+
+
+def test_phrases_hold_every_pair_once_a_copy(tmp_path: Path) -> None:
+    table, out = tmp_path / "words.tsv", tmp_path / "new" / "phrases.tsv"
+    table.write_text("".join(f"w{i}\tx{i} y\n" for i in range(9)), encoding="utf-8")
+    program = str(ROOT / "examples" / "make_phrases.py")
+    subprocess.run([sys.executable, program, str(table), str(out), "--words", "3", "--copies", "2"], check=True)
+    lines = [line.split("\t") for line in out.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 6
+    for copy in (lines[:3], lines[3:]):
+        assert sorted(word for src, _ in copy for word in src.split()) == [f"w{i}" for i in range(9)]
+    for src, tgt in lines:
+        assert tgt == " ".join(f"x{word[1:]} y" for word in src.split())
