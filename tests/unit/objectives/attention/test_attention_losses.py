@@ -14,6 +14,7 @@ from qkv.layers.attention.recording import capture_attention
 from qkv.models.base import Model
 from qkv.models.decoders.autoregressive import AutoregressiveConfig
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
+from qkv.models.recurrent.model import RecurrentModel
 from qkv.objectives.attention.guided import Guided
 from qkv.objectives.build import build_objective
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -34,7 +35,7 @@ def training_loss(model: Model, batch: Batch, update: int = 1, **objective: Any)
     return teacher.training_loss(model, batch, update).sum
 
 
-def recurrent_model() -> Model:
+def recurrent_model() -> RecurrentModel:
     torch.manual_seed(0)
     return build_recurrent(RecurrentConfig(d_model=16, dropout=0.0), VOCAB, VOCAB, SPECIAL.pad, "all")
 
@@ -81,7 +82,9 @@ def test_only_the_chosen_layer_learns_where_to_look() -> None:
 
 def test_a_recurrent_model_has_one_layer_and_one_head() -> None:
     model, batch = recurrent_model(), batch_of(LENGTHS)
-    weights = model(batch).context.attention
+    output, _ = model.extend(batch.tgt_in, model.start(batch.src, batch.src_keep), attention=True)
+    weights = output.context.attention
+    assert weights is not None
     found = training_loss(model, batch, attention={"kind": "guided", "layers": [1], "heads": [1]})
     torch.testing.assert_close(found, training_loss(model, batch) + by_hand(weights[:, None], batch))
 
