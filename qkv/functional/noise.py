@@ -4,7 +4,7 @@ Lengths do not change, so inputs and labels stay aligned. The generator is an ar
 """
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Ids = Int[Tensor, "*shape"]
@@ -57,3 +57,11 @@ def predicting(chosen: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
     The first position, the start symbol, is never chosen. Both have the same number of True, in the same order.
     """
     return torch.nn.functional.pad(chosen[:, 1:], (0, 1))
+
+
+def draw_tokens(probabilities: Float[Tensor, "*batch V"]) -> Int[Tensor, "*batch"]:
+    """A token of each distribution: the largest of p / e, with e from Exp(1), is distributed as p.
+
+    Unlike torch.multinomial it does not raise on what is not finite: training skips and counts such an update later.
+    """
+    return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(dim=-1)

@@ -136,7 +136,7 @@ def test_the_search_of_validation(long_data: Path, scratch: Path, long_run: Path
         ("autoregressive", "refine", "use greedy, beam, sample or mbr"),
         ("ctc", "beam", "use refine"),
         ("ctc", {"max_length": 3}, "use refine"),
-        ("ctc", {"kind": "refine", "beam": 3, "rescore": "elsewhere"}, "leave out rescore"),
+        ("ctc", {"kind": "refine", "beam": 3, "rescore": "elsewhere"}, "leave it out"),
     ],
 )
 def test_a_search_that_does_not_fit_the_decoder(decoder: str, search: Any, problem: str, long_data: Path) -> None:

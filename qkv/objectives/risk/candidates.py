@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch, padded
+from qkv.functional.noise import draw_tokens
 from qkv.models.base import Model
 from qkv.text.special import NEVER_OUTPUT, SpecialIds
 
@@ -25,7 +26,7 @@ def draw(model: Model, batch: Batch, samples: int, longest: int, special: Specia
     for _ in range(longest + 1):
         (states, context), state = steps.extend(tokens, state)
         probabilities = model.head.log_probs(states, context, never=NEVER_OUTPUT)[:, 0, :vocab_size].exp()
-        tokens = torch.multinomial(probabilities, 1)
+        tokens = draw_tokens(probabilities)[:, None]
         drawn = torch.cat([drawn, tokens], dim=1)
         ended |= tokens[:, 0] == special.eos
         if ended.all():

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
-from qkv.functional.noise import choose, predicting
+from qkv.functional.noise import choose, draw_tokens, predicting
 from qkv.models.base import Model
 from qkv.objectives.scheduled_sampling.gold_rates import AnyGoldRate, GoldRate, LinearGoldConfig
 from qkv.text.special import SPECIAL, SpecialIds
@@ -129,7 +129,7 @@ class SampleToken(Distribution):
     """The prediction is drawn from the model's distribution."""
 
     def replaced(self, model: Model, tgt_in: Tensor, chosen: Tensor, logits: Tensor) -> AbstractContextManager[Tensor]:
-        drawn = torch.multinomial(self.probabilities(logits), 1)[:, 0] if len(logits) else logits.argmax(dim=-1)
+        drawn = draw_tokens(self.probabilities(logits))
         return nullcontext(tgt_in.masked_scatter(chosen, drawn))
 
 
