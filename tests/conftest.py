@@ -12,7 +12,7 @@ CHECKED = ["qkv.functional", "qkv.kernels", "qkv.layers", "qkv.models"]
 # Before any test module imports them; the hook must stay for the whole session.
 install_import_hook(CHECKED, "beartype.beartype")
 
-from qkv.export.int8 import choose_backend  # noqa: E402
+from qkv.export.int8 import choose_backend  # noqa: E402  # after the hook
 
 # Before any test module imports ctranslate2, as qkv itself does it.
 choose_backend()

@@ -29,6 +29,7 @@ def child_command(module: str, *arguments: str) -> list[str]:
 def end_with(parent: int) -> None:
     """End this process when `parent` ends, or now if it has ended already."""
     if sys.platform.startswith("linux"):
+        # Without prctl, the thread below notices it a little later.
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -108,6 +108,7 @@ def remove_leftovers(parent: Path, *patterns: str) -> None:
     for path, match in ours:
         if match["ending"] == OLD and not _is_held(path.with_name(path.name.removesuffix(OLD) + TEMPORARY)):
             final = path.with_name(match["target"])
+            # Another process may clean up at the same time.
             with suppress(OSError):
                 shutil.rmtree(path) if os.path.lexists(final) else path.rename(final)
     for path, match in ours:

@@ -242,7 +242,7 @@ def _calls(limits: Sequence[LengthLimits], search: SearchConfig) -> Mapping[Leng
 
     CTranslate2 has one limit for a call. A sentence that stops before its own limit is not changed by a longer one,
     and one that does not is done again. A beam without length penalty does not tell when it stopped, and an exact one
-    goes on to its limit.
+    continues to its limit.
     """
     calls: dict[LengthLimits, list[int]] = defaultdict(list)
     own_calls = isinstance(search, BeamConfig) and (search.unpenalised or search.stop == "exact")

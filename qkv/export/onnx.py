@@ -74,7 +74,7 @@ def export_onnx(saved: SavedModel, folder: Path, quantization: str | None = None
 def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
     """src [B, S], src_lengths [B], limits [B] -> tokens [B, T], log_probs [B, T], lengths [B].
 
-    Padding stands behind the tokens of a source, and what is behind the length of a canvas means nothing.
+    Sources are padded on the right; outputs beyond the length of a canvas are undefined.
     """
     model, config = saved.model, saved.config.model
     assert isinstance(model, ParallelModel)

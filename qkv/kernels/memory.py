@@ -40,6 +40,7 @@ _STATM = Path("/proc/self/statm")
 
 def available_memory() -> int | None:
     """In bytes; None if the system does not report it."""
+    # A source that this system lacks, or writes differently, does not count.
     found = [bytes_left for bytes_left in (_machine(), _container(), _limit()) if bytes_left is not None]
     return max(0, min(found)) if found else None
 

@@ -1,4 +1,4 @@
-"""Convolutions over sequences [B, T, D], without padding: who calls them decides what stands before and after."""
+"""Convolutions over sequences [B, T, D], without padding: the caller pads."""
 
 import math
 from typing import TypeVar
@@ -59,7 +59,7 @@ def normalised_linear(width: int, out_width: int, dropout: float = 0.0) -> nn.Li
 def append(past: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """What a causal convolution reads, [R, span + W, D], and the last `span` inputs, which the next call needs.
 
-    `past` [R, span, D] are the inputs before `x` [R, W, D]; zeros stand before the beginning.
+    `past` [R, span, D] are the inputs before `x` [R, W, D]; zeros at the start of a sequence.
     """
     window = torch.cat([past, x], dim=1)
     return window, window.narrow(1, x.shape[1], past.shape[1])

@@ -25,7 +25,7 @@ class BidirectionalLSTM(nn.Module):
         self.lstm = nn.LSTM(d_model, d_model // 2, num_layers, batch_first=True, bidirectional=True, dropout=between)
 
     def forward(self, x: Tensor, keep: SrcKeep) -> Tensor:
-        """[B, S, D] to [B, S, D]; padding stands behind the real tokens, and its result is 0."""
+        """[B, S, D] to [B, S, D]; sequences are padded on the right, and the states of padding are 0."""
         packed = pack_padded_sequence(x, keep.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.shape[1])
         return states

@@ -23,7 +23,7 @@ def open_closed_streams() -> None:
                 os.dup2(null, number)
                 os.close(null)
                 null = number
-            setattr(sys, name, open(null, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(null, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115  # stays open
 
 
 def require_stdout() -> None:

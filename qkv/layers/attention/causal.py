@@ -14,7 +14,7 @@ from qkv.layers.positions.base import Positions
 
 @attentions.register
 class CausalConfig(AttentionConfig):
-    """Every query attends to itself and to what stands before it, in an encoder too."""
+    """Every query attends to itself and to earlier positions, also in an encoder."""
 
     kind: Literal["causal"] = "causal"
 

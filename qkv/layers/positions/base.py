@@ -67,6 +67,15 @@ class PositionsConfig(Config):
         """The longest sequence, END included; None: any length."""
         return None
 
+    def length_problem(self, longest: int) -> str | None:
+        """Why it does not support sequences of so many tokens, END included; None: it does."""
+        if self.limit is None or longest <= self.limit:
+            return None
+        return (
+            f"model.positions.max_length ({self.limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
+            "raise the one or lower the other"
+        )
+
     def problem(self, d_model: int, num_heads: int) -> str | None:
         """Why it does not support these sizes; None: it does."""
         return None

@@ -66,12 +66,8 @@ class ConvolutionalConfig(StepwiseConfig):
         return model
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
-        longest, limit = max(longest_src, longest_tgt), self.positions.limit
-        if limit is not None and limit < longest:
-            return (
-                f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
-                "raise the one or lower the other"
-            )
+        if problem := self.positions.length_problem(max(longest_src, longest_tgt)):
+            return problem
         return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
 
     def state_size(self, src_length: int, tgt_length: int) -> int:

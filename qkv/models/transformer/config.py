@@ -112,11 +112,8 @@ class TransformerConfig(ModelConfig):
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
         longest, limit = max(longest_src, longest_tgt), self.positions.limit
-        if limit is not None and limit < longest:
-            return (
-                f"model.positions.max_length ({limit}) is below data.max_src_tokens or max_tgt_tokens ({longest}); "
-                "raise the one or lower the other"
-            )
+        if problem := self.positions.length_problem(longest):
+            return problem
         if problem := self.position_offsets.problem(longest, limit):
             return problem
         canvas = self.decoder.longest_canvas(longest_src, longest_tgt)

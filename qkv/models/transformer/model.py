@@ -105,7 +105,7 @@ class Transformer(Model):
     def decode(self, tgt_in: TgtIds, memory: Memory, src_keep: SrcKeep, drawn: Tensor | None = None) -> Decoded:
         """One parallel pass over all positions; position t sees the target up to t and the whole source.
 
-        Padding stands behind the real tokens, so the causal mask alone hides it from them.
+        Targets are padded on the right, so the causal mask alone hides the padding.
         """
         pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
         src_pos = torch.arange(memory.shape[1], device=memory.device)

@@ -1,4 +1,4 @@
-"""Scheduled sampling: the decoder learns to go on after its own predictions."""
+"""Scheduled sampling: the decoder learns to continue from its own predictions."""
 
 from qkv.objectives.scheduled_sampling.mixing import AnyScheduledSampling, ScheduledSampling, samplings
 

@@ -25,8 +25,8 @@ class Rescorer:
     def __init__(self, model: Transformer) -> None:
         if any(layer.cross_attention.carried_width(keys=1) for layer in model.decoder.in_order()):
             raise UsageError(
-                "outputs are rescored as a tree, and cross-attention that goes on from its last place reads one output "
-                "after the other; rescore with a model whose cross_attention is full"
+                "outputs are rescored as a tree, and cross-attention that depends on its previous position reads "
+                "one output after the other; rescore with a model whose cross_attention is full"
             )
         self.model = fused(model)
         self.penalty = BeamConfig().length_penalty

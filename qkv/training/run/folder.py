@@ -58,6 +58,7 @@ def held(lock: TextIO, run: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # Closing the file releases the lock anyway; do not hide the error of the block.
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_UN)
 

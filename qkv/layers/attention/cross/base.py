@@ -71,7 +71,7 @@ class CarryingAttention(Attention):
 
 
 class CarryingInference(InferenceAttention):
-    """Each row goes on from what its last position carries, which stands beside the KV cache."""
+    """Each row continues from the state that its last position carries, which is cached with the keys and values."""
 
     module: CarryingAttention
 
