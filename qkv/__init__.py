@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from qkv.layers.attention.multi_head import MultiHeadAttention
     from qkv.layers.attention.recording import AttentionRecord, capture_attention
     from qkv.layers.feed_forward import FeedForward
+    from qkv.layers.patches import PatchEmbedding
     from qkv.layers.positions import Positions, PositionsConfig, positions
     from qkv.layers.positions.rope import Rope
     from qkv.layers.positions.sinusoidal import Sinusoidal
+    from qkv.models.forecasting.forecaster import PatchForecaster
     from qkv.models.saved.folder import load_model, save_model
     from qkv.models.transformer.standalone import Decoder, Encoder, Transformer
+    from qkv.models.vision.classifier import VisionTransformer
     from qkv.recipes.pairs import recipe_for, train
     from qkv.training.optimizers import optimizers
     from qkv.training.progress import SilentTrainingReporter
@@ -40,6 +43,8 @@ _HOMES = {
     "FeedForward": "qkv.layers.feed_forward",
     "Metric": "qkv.evaluation.metrics.base",
     "MultiHeadAttention": "qkv.layers.attention.multi_head",
+    "PatchEmbedding": "qkv.layers.patches",
+    "PatchForecaster": "qkv.models.forecasting.forecaster",
     "Positions": "qkv.layers.positions",
     "PositionsConfig": "qkv.layers.positions",
     "QkvError": "qkv.core.errors",
@@ -51,6 +56,7 @@ _HOMES = {
     "Transformer": "qkv.models.transformer.standalone",
     "Translation": "qkv.translate.output",
     "Translator": "qkv.translate.translator",
+    "VisionTransformer": "qkv.models.vision.classifier",
     "attentions": "qkv.layers.attention",
     "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
@@ -75,6 +81,8 @@ __all__ = [
     "FeedForward",
     "Metric",
     "MultiHeadAttention",
+    "PatchEmbedding",
+    "PatchForecaster",
     "Positions",
     "PositionsConfig",
     "QkvError",
@@ -86,6 +94,7 @@ __all__ = [
     "Transformer",
     "Translation",
     "Translator",
+    "VisionTransformer",
     "attentions",
     "capture_attention",
     "load_config",

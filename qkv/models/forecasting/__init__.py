@@ -1,0 +1,1 @@
+"""The patched time-series Transformer: windows of a series to its future."""
