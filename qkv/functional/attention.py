@@ -94,6 +94,18 @@ def location_aware_scores(
     return (hidden * v[:, None]).sum(dim=-1)
 
 
+def coverage_scores(
+    q: Float[Tensor, "B H E"],
+    k: KeyHeads,
+    coverage: Float[Tensor, "B H K"],
+    w: Float[Tensor, "H E"],
+    v: Float[Tensor, "H E"],
+) -> Float[Tensor, "B H K"]:
+    """v · tanh(q + k_j + w c_j) of one query, c_j the weight that key j has got so far (See et al. 2017)."""
+    hidden = (q[:, :, None] + k + coverage[..., None] * w[:, None]).tanh()
+    return (hidden * v[:, None]).sum(dim=-1)
+
+
 def cosine_scores(q: Heads, k: KeyHeads, scale: Float[Tensor, " H"]) -> AttentionWeights:
     """scale · cos(q_i, k_j): the norms of queries and keys are ignored; each head has its own scale."""
     return dot_scores(F.normalize(q, dim=-1), F.normalize(k, dim=-1)) * scale[:, None, None]

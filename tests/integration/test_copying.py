@@ -125,8 +125,15 @@ def test_what_does_not_go_together() -> None:
         assert any("model.head.kind copynet" in reason for reason in obstacles(saved_model().config))
 
 
-def make_data(program: str, folder: Path, *arguments: str) -> dict[str, list[tuple[list[str], list[str]]]]:
+Pairs = list[tuple[list[str], list[str]]]
+
+
+def make_data(program: str, folder: Path, *arguments: str) -> dict[str, Pairs]:
     subprocess.run([sys.executable, str(ROOT / "examples" / program), str(folder), *arguments], check=True)
+    return read_data(folder)
+
+
+def read_data(folder: Path) -> dict[str, Pairs]:
     parts = {}
     for path in folder.iterdir():
         lines = [line.split("\t") for line in path.read_text().splitlines()]
@@ -158,3 +165,26 @@ def test_rules_copy_their_variables(tmp_path: Path) -> None:
         assert tgt
         assert src[: len(tgt)] == tgt
         assert len(src) > len(tgt)
+
+
+def test_names_and_numbers_of_both_sides_become_new_words(tmp_path: Path) -> None:
+    corpus, made, program = tmp_path / "corpus", tmp_path / "made", ROOT / "examples" / "make_name_data.py"
+    corpus.mkdir()
+    sides = {
+        "spa": ["Tom paga 30 euros a Ana y a Tom.", "No, Pedro no va.", "la casa no", "No sé."],
+        "eng": ["Tom pays 30 euros to Anne and to Tom.", "No, Peter is not going.", "the house no", "No idea."],
+    }
+    for part in ("train", "dev", "test"):
+        for side, lines in sides.items():
+            (corpus / f"{part}.{side}").write_text("".join(line + "\n" for line in lines))
+    subprocess.run([sys.executable, str(program), str(corpus), str(made)], check=True)
+    parts, new = read_data(made), set()
+    assert set(parts) == {"train", "dev", "test"}
+    for ((src, tgt),) in parts.values():
+        tom, number = src[0], src[2]
+        assert src == [tom, "paga", number, "euros", "a", "ana", "y", "a", tom, "."]
+        assert tgt == [tom, "pays", number, "euros", "to", "anne", "and", "to", tom, "."]
+        assert tom.istitle()
+        assert number.isdecimal()
+        new |= {tom, number}
+    assert len(new) == 6

@@ -5,6 +5,8 @@ from typing import Annotated
 from qkv.layers.attention.base import Attention, AttentionConfig, ForInference, KeyValue, attentions
 from qkv.layers.attention.causal import CausalAttention, CausalConfig
 from qkv.layers.attention.cross import (
+    CoverageAttention,
+    CoverageAttentionConfig,
     LocationAwareAttention,
     LocationAwareConfig,
     MochaAttention,
@@ -27,6 +29,8 @@ __all__ = [
     "AttentionConfig",
     "CausalAttention",
     "CausalConfig",
+    "CoverageAttention",
+    "CoverageAttentionConfig",
     "ForInference",
     "FullConfig",
     "KeyValue",

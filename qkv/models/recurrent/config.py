@@ -24,7 +24,7 @@ class RecurrentConfig(StepwiseConfig):
     decoder_layers: int = Field(default=1, ge=1, le=1000)
     """LSTM layers of the decoder."""
     attention: AnyRecurrentAttention = AdditiveAttentionConfig()
-    """What the decoder attends by: content, or content and where it attended last."""
+    """What the decoder attends by: content, content and where it attended last, or content and coverage."""
 
     @property
     def own_layers(self) -> int:

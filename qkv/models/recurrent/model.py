@@ -56,14 +56,14 @@ class RecurrentState:
     """[L, R, D]"""
     c: Tensor
     """[L, R, D]"""
-    attended: Tensor
-    """[R, S], the weights of attention at the last step; before the first one, all on the first token."""
+    carried: Tensor
+    """[R, S], what attention hands to the next step: the weights of the last one, or the sum of all."""
     source: RecurrentSource
 
     def reorder(self, rows: Tensor, sentences: Tensor) -> "RecurrentState":
         """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
         h, c = (part.index_select(1, rows) for part in (self.h, self.c))
-        return RecurrentState(h, c, self.attended.index_select(0, rows), self.source.select(sentences))
+        return RecurrentState(h, c, self.carried.index_select(0, rows), self.source.select(sentences))
 
 
 class RecurrentModel(Model):
@@ -108,9 +108,7 @@ class RecurrentModel(Model):
         h = first.repeat_interleave(beams, 1)
         pointed_at = self.head.keys(memory) if self.head.needs_memory else None
         source = RecurrentSource(src, src_keep, memory, self.attention.key(memory), pointed_at)
-        attended = h.new_zeros(h.shape[1], src.shape[1])
-        attended[:, 0] = 1
-        return RecurrentState(h, torch.zeros_like(h), attended, source)
+        return RecurrentState(h, torch.zeros_like(h), self.attention.first(h.shape[1], memory), source)
 
     def extend(self, tokens: TgtIds, state: RecurrentState, attention: bool = False) -> tuple[Output, RecurrentState]:
         """Append the next tokens of each row [R, W], one after the other; with the weights of attention, if asked."""
@@ -126,10 +124,11 @@ class RecurrentModel(Model):
     def _step(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         """One token of each row [R, D] to what the head reads [R, D], the weights of attention [R, S] and the state."""
         source = state.source
-        context, weights = self.attention(state.h[-1], source.keys, source.memory, source.keep, state.attended)
+        context, weights = self.attention(state.h[-1], source.keys, source.memory, source.keep, state.carried)
         h, c = self.decoder(torch.cat([embedded, context], dim=-1), state.h, state.c)
         output = torch.tanh(self.readout(torch.cat([h[-1], context, embedded], dim=-1)))
-        return self.dropout(output), weights, replace(state, h=h, c=c, attended=weights)
+        carried = self.attention.carry(state.carried, weights)
+        return self.dropout(output), weights, replace(state, h=h, c=c, carried=carried)
 
     def _context(self, state: RecurrentState, states: Tensor, weights: Tensor | None) -> HeadContext:
         if not self.head.needs_source:

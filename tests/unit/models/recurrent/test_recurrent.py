@@ -49,9 +49,16 @@ def test_a_state_shares_its_sources_until_a_sentence_leaves() -> None:
     assert torch.equal(left.memory, state.source.memory[1:])
 
 
-@pytest.mark.parametrize("window", [None, 2])
-def test_beams_that_change_places_take_along_where_they_attended(window: int | None) -> None:
-    model = recurrent(attention={"kind": "location_aware", "filters": 3, "width": 3, "window": window})
+CARRYING: list[dict[str, Any]] = [
+    {"kind": "location_aware", "filters": 3, "width": 3},
+    {"kind": "location_aware", "filters": 3, "width": 3, "window": 2},
+    {"kind": "coverage"},
+]
+
+
+@pytest.mark.parametrize("attention", CARRYING, ids=str)
+def test_beams_that_change_places_take_along_where_they_attended(attention: dict[str, Any]) -> None:
+    model = recurrent(attention=attention)
     batch = batch_of([(4, 3), (1, 5), (6, 2)])
     steps: list[StepFunction] = [ModelSteps(model), PrefixSteps(model)]
     found = []
