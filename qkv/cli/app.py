@@ -17,6 +17,7 @@ from qkv.cli import (
     data,
     demo,
     evaluate,
+    heads,
     model,
     pairs,
     recipe,
@@ -84,6 +85,7 @@ app.command("align")(score.align)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
+app.command("heads")(heads.heads)
 app.command("average")(model.average)
 app.command("attach")(model.attach)
 app.command("distill")(pairs.distill)

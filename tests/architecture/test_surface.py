@@ -137,6 +137,7 @@ VERBS = {
         "--json",
     ],
     "export": ["model", "--to", "--out", "--quantization", "--sample"],
+    "heads": ["model", "--data", "--pairs", "--html", "--json"],
     "init": ["data", "--out"],
     "recipe copy": ["name", "dest"],
     "recipe list": [],

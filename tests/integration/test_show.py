@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qkv.cli.show import wiring
+from qkv.cli.show.inside import wiring
 from qkv.models.saved.folder import save_model
 from tests.support.exported import decided_model
 from tests.support.forks import Forks

@@ -1,4 +1,4 @@
-"""qkv show"""
+"""qkv show: what a model does with a text, or is made of."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

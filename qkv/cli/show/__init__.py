@@ -1,0 +1,5 @@
+"""qkv show"""
+
+from qkv.cli.show.inside import app
+
+__all__ = ["app"]

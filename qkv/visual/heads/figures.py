@@ -1,0 +1,45 @@
+"""Figures of the analysis of heads: the map, and the distances within layers against depth."""
+
+from typing import TYPE_CHECKING
+
+from qkv.core.figures import FAINT, SERIES, TIP
+from qkv.visual.heads.analysis import SideAnalysis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE = 380, 300
+"""Width and height of a figure in pixels."""
+
+
+def paint_map(axes: "Axes", found: SideAnalysis) -> None:
+    """Each head a point, coloured by layer; heads that attend alike are near each other."""
+    layers = list(dict.fromkeys(head.layer for head in found.heads))
+    for number, layer in enumerate(layers):
+        own = [place for place, head in enumerate(found.heads) if head.layer == layer]
+        colour = SERIES[number % len(SERIES)]
+        axes.plot([], [], "o", color=colour, label=f"layer {layer}")
+        for place in own:
+            x, y = found.places[place]
+            (point,) = axes.plot(x, y, "o", color=colour, alpha=0.85, clip_on=False)
+            point.set_gid(f"{TIP}{found.heads[place]}: {found.profiles[place].role(found.even)}")
+            name = f"{layer}.{found.heads[place].head}"
+            axes.annotate(name, (x, y), (4, 3), textcoords="offset points", color=colour, fontsize=7)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.1)
+    axes.grid()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), labelcolor="linecolor")
+
+
+def paint_depth(axes: "Axes", found: SideAnalysis) -> None:
+    """The mean divergence between the heads of each layer; dashed: between heads of different layers."""
+    assert found.layers is not None
+    for layer, value in zip(found.layers.layers, found.layers.within, strict=True):
+        (bar,) = axes.bar(layer, value, 0.7, color=SERIES[0], alpha=0.85)
+        bar.set_gid(f"{TIP}layer {layer}: {value:.3f}")
+        axes.annotate(f"{value:.2f}", (layer, value), (0, 3), textcoords="offset points", ha="center")
+    axes.axhline(found.layers.other_layers, color=FAINT, linewidth=1, linestyle="dashed")
+    axes.set(xlabel="layer", ylabel="divergence within the layer, nats")
+    axes.set_xticks(found.layers.layers)
+    axes.margins(y=0.12)
+    axes.grid(axis="y")
