@@ -62,7 +62,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(INSTALL) -e '.[demo,fast,hf,onnx,parquet,visual,dev]'
+	$(INSTALL) -e '.[demo,examples,fast,hf,images,onnx,parquet,visual,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

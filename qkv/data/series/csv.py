@@ -9,7 +9,7 @@ import numpy as np
 
 from qkv.core.errors import DataError
 from qkv.data.lines import ReadCounts, byte_lines, decode
-from qkv.data.series.sources import SeriesSource, Table, chosen_columns, series_sources
+from qkv.data.series.sources import SeriesSource, SeriesTable, chosen_columns, series_sources
 
 EMPTY = frozenset({"", "na", "nan", "null", "none"})
 """How files write that a value is missing."""
@@ -25,7 +25,7 @@ class CsvSeries(SeriesSource):
     time: str | None = None
     """The column that says when a row was measured; it is not read, since the order of the rows says it."""
 
-    def table(self, path: Path) -> Table:
+    def table(self, path: Path) -> SeriesTable:
         rows = csv.reader(_lines(path))
         there = [name.strip() for name in next(rows, [])]
         if not any(there):
@@ -39,7 +39,7 @@ class CsvSeries(SeriesSource):
                 values.append(_numbers(fields, numbers, names, path, rows.line_num))
         if not values:
             raise DataError(f"{path}: has no row below its header; give a row for each point in time")
-        return Table(names, np.array(values), lines)
+        return SeriesTable(names, np.array(values), lines)
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from qkv.core.errors import DataError
 from qkv.data.arrays.npz import npz_names, npz_whole
-from qkv.data.series.sources import SeriesSource, Table, chosen_columns, series_sources
+from qkv.data.series.sources import SeriesSource, SeriesTable, chosen_columns, series_sources
 
 
 @series_sources.register
@@ -19,7 +19,7 @@ class SeriesArchive(SeriesSource):
 
     kind: Literal["npz"] = "npz"
 
-    def table(self, path: Path) -> Table:
+    def table(self, path: Path) -> SeriesTable:
         there = npz_names(path)
         names = [there[number] for number in chosen_columns(there, self.columns, None, path)]
         arrays = [npz_whole(path, name) for name in names]
@@ -34,4 +34,4 @@ class SeriesArchive(SeriesSource):
                     f"{path}: {names[0]!r} has {len(arrays[0]):,} values and {name!r} has {len(array):,}; save them in "
                     "two files, or choose one by columns"
                 )
-        return Table(names, np.stack(arrays, axis=1).astype(np.float64), range(1, len(arrays[0]) + 1))
+        return SeriesTable(names, np.stack(arrays, axis=1).astype(np.float64), range(1, len(arrays[0]) + 1))

@@ -57,7 +57,7 @@ class SeriesSource(Config):
             raise DataError(f"{path}: no such file; correct the path, or data.root")
         return path
 
-    def table(self, path: Path) -> "Table":
+    def table(self, path: Path) -> "SeriesTable":
         """Everything in the file."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class SeriesSource(Config):
         columns = zip(table.names, table.values.T, strict=True)
         return [NamedSeries(name, self._whole(values[:stop], name, table, path), start) for name, values in columns]
 
-    def _whole(self, values: Values, name: str, table: "Table", path: Path) -> Values:
+    def _whole(self, values: Values, name: str, table: "SeriesTable", path: Path) -> Values:
         """The values without gaps."""
         gaps = np.flatnonzero(~np.isfinite(values))
         if not len(gaps):
@@ -87,7 +87,7 @@ class SeriesSource(Config):
         return np.interp(np.arange(len(values)), known, values[known])
 
 
-class Table(NamedTuple):
+class SeriesTable(NamedTuple):
     """The columns of a file; a missing value is NaN."""
 
     names: Sequence[str]
