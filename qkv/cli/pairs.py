@@ -35,6 +35,7 @@ def distill(
     from qkv.core.errors import UsageError
     from qkv.core.outputs import refuse_inside
     from qkv.core.progress import default_reporter
+    from qkv.data.config import PairsConfig
     from qkv.kernels.memory import keep_freed_memory
     from qkv.recipes import load_recipe
     from qkv.translate.jobs.distill import DISTILLED, as_recipe, distill, prepare_files, prepare_recipe
@@ -53,11 +54,14 @@ def distill(
     reporter = default_reporter(quiet=2.0)
     recipe = None if data is None else load_recipe(data, of_recipe)
     if recipe is not None:
+        if not isinstance(recipe.data, PairsConfig):
+            raise UsageError(f"--data {data}: has data.kind {recipe.data.kind}; pairs are distilled")
         files = (path for corpus in recipe.data.train for path in corpus.files().values())
         refuse_inside(out, [recipe.data.root / path for path in files])
     try:
         with DISTILLED.at_work_on(out):
             if recipe is not None:
+                assert isinstance(recipe.data, PairsConfig)
                 prepare_recipe(recipe.data, translator, out, reporter)
             else:
                 assert src is not None

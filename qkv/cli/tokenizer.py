@@ -18,7 +18,7 @@ def train(
     from qkv.core.errors import UsageError
     from qkv.core.outputs import refuse_kept
     from qkv.core.progress import default_reporter
-    from qkv.data.parts import data_parts
+    from qkv.data.tasks import task_of
     from qkv.recipes import load_recipe
     from qkv.training.setup.prepare import train_tokenizers
 
@@ -29,7 +29,7 @@ def train(
     reporter = default_reporter()
     try:
         reporter.counting("Training tokenizers")(0, None)
-        pair = train_tokenizers(loaded.text, data_parts(loaded.data)["train"], out)
+        pair = train_tokenizers(loaded.text, task_of(loaded.data).parts()["train"], out)
     finally:
         reporter.close()
     sizes = f"{len(pair.src):,} tokens" if pair.shared else f"{len(pair.src):,} and {len(pair.tgt):,} tokens"

@@ -49,6 +49,7 @@ def tune(
     from qkv.config import load_config
     from qkv.core.progress import default_reporter
     from qkv.evaluation.tune import grid_of, overrides_of, spread_questions, tune
+    from qkv.models.asked import require_seq2seq
     from qkv.models.saved.folder import CONFIG, SavedConfig
     from qkv.models.saved.locate import locate_model
     from qkv.training.run.folder import require_free
@@ -59,7 +60,8 @@ def tune(
     if not dry_run:
         # A training that finds a better model would replace the folder, and what is stored with it.
         require_free(folder.parent)
-    fixed, points = grid_of(settings or [], load_config(SavedConfig, folder / CONFIG).model.decoder)
+    decoder = require_seq2seq(load_config(SavedConfig, folder / CONFIG).model, folder).decoder
+    fixed, points = grid_of(settings or [], decoder)
     test = spread_questions(given_test_set(ref, src, tsv, data, None) or own_test([model], "dev"), max_sources)
     chosen = choose(metrics, test, lang)
     reporter = default_reporter(quiet=2.0)

@@ -65,6 +65,12 @@ class Names(Generic[T]):
             raise KeyError(name)
         return self._things[self.canonical(name)]
 
+    def get(self, name: str, default: T) -> T:
+        """The thing of this name, or `default` if there is none."""
+        if name not in self:
+            return default
+        return self[name]
+
     def _check(self, value: Any) -> str:
         if isinstance(value, str) and value in self:
             return self.canonical(value)

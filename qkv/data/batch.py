@@ -27,13 +27,13 @@ class Batch:
     tgt_out: TgtIds
     """The labels."""
     tgt_weight: TgtWeight
-    pairs: list[int]
+    examples: list[int]
     """Which pairs of the store these are, for diagnosis."""
     alignment: Tensor | None = None
     """[B, T, S]: where each target token should look, if the data has alignments; see `alignment_matrices`."""
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return len(self.examples)
 
     @property
     def num_tgt_tokens(self) -> int:
@@ -46,26 +46,31 @@ class Batch:
         positions = self.src.numel() + self.tgt_out.numel()
         return 1 - (int(self.src_keep.sum()) + self.num_tgt_tokens) / max(positions, 1)
 
+    @property
+    def size(self) -> str:
+        """For a message."""
+        return f"{len(self)} pairs up to {max(self.src.shape[1], self.tgt_in.shape[1])} tokens long"
+
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on `device`."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.pairs)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.examples)
 
     def split(self) -> tuple["Batch", "Batch"]:
         """Two batches of half the rows, for when one does not fit in memory."""
         if len(self) < 2:
             raise ValueError("a batch of fewer than two pairs cannot be split")
         middle = (len(self) + 1) // 2
-        first = self._each(lambda tensor: tensor[:middle], self.pairs[:middle])
-        return first, self._each(lambda tensor: tensor[middle:], self.pairs[middle:])
+        first = self._each(lambda tensor: tensor[:middle], self.examples[:middle])
+        return first, self._each(lambda tensor: tensor[middle:], self.examples[middle:])
 
-    def _each(self, change: Callable[[Tensor], Tensor], pairs: list[int]) -> "Batch":
+    def _each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> "Batch":
         return Batch(
             src=change(self.src),
             src_keep=change(self.src_keep),
             tgt_in=change(self.tgt_in),
             tgt_out=change(self.tgt_out),
             tgt_weight=change(self.tgt_weight),
-            pairs=pairs,
+            examples=examples,
             alignment=None if self.alignment is None else change(self.alignment),
         )
 

@@ -1,8 +1,7 @@
 """Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from itertools import chain
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,39 +10,13 @@ from qkv.data.build import CountProgress
 from qkv.data.config import BatchConfig
 from qkv.data.length_limit import LengthLimit, fit_length_limit
 from qkv.data.order import Budget, epoch_plan
+from qkv.data.overlap import Overlap, overlap_with_train
 from qkv.data.parts import text_hash
 from qkv.data.store import LengthArray, PairStore, StoreReport
 from qkv.text.folder import TokenizerPair
 
 QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "99%": 0.99, "max": 1.0}
 SAMPLES = 5
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Pairs of a part that train has too: with both sides equal, or with the same source."""
-
-    pairs: int
-    sources: int
-
-
-def overlap_with_train(
-    part: PairStore, train: PairStore, progress: CountProgress = lambda done, total: None
-) -> Overlap:
-    """The texts of `part` are held in memory; those of train are streamed, and `progress` counts them."""
-    pairs = list(chain.from_iterable(part.chunks()))
-    wanted_pairs, wanted_sources = set(pairs), {src for src, _ in pairs}
-    found_pairs: set[tuple[str, str]] = set()
-    found_sources: set[str] = set()
-    done = 0
-    for chunk in train.chunks():
-        found_pairs |= wanted_pairs.intersection(chunk)
-        found_sources |= wanted_sources.intersection(src for src, _ in chunk)
-        done += len(chunk)
-        progress(done, len(train))
-    return Overlap(
-        pairs=sum(pair in found_pairs for pair in pairs), sources=sum(src in found_sources for src, _ in pairs)
-    )
 
 
 @dataclass(frozen=True)
@@ -87,6 +60,10 @@ class DataReport:
     """The longest outputs of a model that learns from train."""
     advice: list[str] = field(default_factory=list)
     """Advice, one sentence each."""
+
+    def with_advice(self, sentences: list[str]) -> "DataReport":
+        """The same with advice, one sentence each."""
+        return replace(self, advice=sentences)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -1,27 +1,63 @@
-"""Which pairs to learn from, which to leave out, and how large a batch is."""
+"""Which data to learn from, which to leave out, and how large a batch is."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from qkv.config.base import Config
+from qkv.config.base import Config, Kinds
 from qkv.data.lines import Policy
 from qkv.data.readers import AnyCorpus
 from qkv.data.store import PairLimits
 
 
-def _as_list(value: Any) -> Any:
-    """A single corpus is accepted where a list is expected."""
+def as_list(value: Any) -> Any:
+    """A single item is accepted where a list is expected."""
     return value if isinstance(value, (list, tuple)) else [value]
 
 
 class DataConfig(Config):
-    """The corpora and what makes a pair usable."""
+    """The data: what is read. A kind of data is a config here and a `DataTask` of the same kind (`data.tasks`)."""
 
+    tokenizer_sides: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"shared"}), frozenset({"src", "tgt"}))
+    """Which keys of `text` it needs; one of these."""
+
+    kind: str
     root: Path = Path(".")
     """Folder that the paths of the corpora start from."""
-    train: Annotated[tuple[AnyCorpus, ...], BeforeValidator(_as_list), Field(min_length=1)]
+    holdout: int | None = Field(default=None, ge=1)
+    """Without `dev`: this many examples of `train` become it."""
+
+    @property
+    def has_dev(self) -> bool:
+        """Whether there is something to choose the best model by."""
+        return self.holdout is not None
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """The most source and target tokens of an example, END included; 0: there are none."""
+        return 0, 0
+
+    def text_problem(self, given: Collection[str]) -> str | None:
+        """Why these keys of `text` do not go with it; None: they do."""
+        if set(given) in self.tokenizer_sides:
+            return None
+        wanted = ", or ".join(" and ".join(sorted(sides)) or "nothing" for sides in self.tokenizer_sides)
+        return f"text: data.kind {self.kind} takes {wanted}; {' and '.join(sorted(given)) or 'nothing'} was given"
+
+
+data_kinds = Kinds[DataConfig]("data", default="pairs")
+
+
+@data_kinds.register
+class PairsConfig(DataConfig):
+    """The corpora and what makes a pair usable."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"train": {"kind": "tsv", "path": "train.tsv"}}
+
+    kind: Literal["pairs"] = "pairs"
+    train: Annotated[tuple[AnyCorpus, ...], BeforeValidator(as_list), Field(min_length=1)]
     """Pairs to learn from: one corpus or a list of them."""
     dev: AnyCorpus | None = None
     """Pairs to choose the best model by."""
@@ -38,10 +74,18 @@ class DataConfig(Config):
     """Pairs with more target tokens, the end token included, are dropped and counted."""
 
     @model_validator(mode="after")
-    def _one_dev(self) -> "DataConfig":
+    def _one_dev(self) -> "PairsConfig":
         if self.dev is not None and self.holdout is not None:
             raise ValueError("give dev or holdout, not both")
         return self
+
+    @property
+    def has_dev(self) -> bool:
+        return self.dev is not None or self.holdout is not None
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        return self.max_src_tokens, self.max_tgt_tokens
 
     @property
     def limits(self) -> PairLimits:

@@ -11,7 +11,7 @@ import numpy as np
 
 from qkv.core.errors import DataError, UsageError
 from qkv.data.build import CountProgress, Keep
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
 
@@ -36,7 +36,7 @@ class CorpusPart:
 
 
 def data_parts(
-    data: DataConfig, progress: CountProgress | None = None, with_test: bool = False
+    data: PairsConfig, progress: CountProgress | None = None, with_test: bool = False
 ) -> dict[str, CorpusPart]:
     """The parts that `data` has, by name (`train`, `dev`, `test`), after checking that every file is there."""
     named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test) if with_test else ()}
@@ -95,7 +95,7 @@ def _only(corpus: CorpusConfig | None) -> tuple[CorpusConfig, ...]:
     return () if corpus is None else (corpus.model_copy(update={"weight": 1.0}),)
 
 
-def corpus_keys(data: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
+def corpus_keys(data: PairsConfig) -> Iterator[tuple[str, CorpusConfig]]:
     """Every corpus with its key, such as `data.train.0`."""
     for name, corpora in (("train", data.train), ("dev", _only(data.dev)), ("test", _only(data.test))):
         yield from _with_keys(name, corpora)

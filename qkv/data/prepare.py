@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from qkv.core.errors import CorruptFolder
 from qkv.core.files import read_manifest
 from qkv.data.build import CountProgress, build_store
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.data.parts import CorpusPart
 from qkv.data.store import PairStore
 from qkv.text.folder import TokenizerPair
@@ -17,8 +18,8 @@ STORE_FORMAT = 1
 
 
 def prepare_data(
-    data: DataConfig,
-    parts: dict[str, CorpusPart],
+    data: PairsConfig,
+    parts: Mapping[str, CorpusPart],
     tokenizers: TokenizerPair,
     folder: Path,
     progress: CountProgress | None = None,
@@ -43,7 +44,7 @@ def prepare_data(
     return stores
 
 
-def _inputs(data: DataConfig, part: CorpusPart, tokenizers: TokenizerPair) -> str:
+def _inputs(data: PairsConfig, part: CorpusPart, tokenizers: TokenizerPair) -> str:
     """A hash of everything that determines the contents of a store; files count by size and modification time."""
     files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
     inputs = {

@@ -140,6 +140,16 @@ class PairStore:
     def __len__(self) -> int:
         return len(self.src_len)
 
+    @property
+    def num_tokens(self) -> int:
+        """Of both sides, end tokens included."""
+        return int(self.src_len.sum()) + self.num_tgt_tokens
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """Of the targets, end tokens included."""
+        return int(self.tgt_len.sum())
+
     def read(self, indices: npt.NDArray[np.integer[Any]] | Sequence[int]) -> list[tuple[str, str]]:
         """The pairs `indices`, in that order."""
         texts = []

@@ -1,6 +1,7 @@
 """Any batch of any epoch by its number, so that resuming in the middle needs no replay."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from qkv.data.alignments.tokens import alignment_matrices
@@ -15,6 +16,8 @@ from qkv.text.tokenizer import Tokenizer
 class BatchStream:
     """The batches of a store. `sampling` segments every text anew each epoch, as the tokenizers are configured."""
 
+    unit = "pairs"
+
     def __init__(
         self, store: PairStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
     ) -> None:
@@ -23,6 +26,7 @@ class BatchStream:
         self.budget = Budget(batch.tokens, batch.pairs)
         self.seed = seed
         self.sampling = sampling
+        self.batch_tokens = batch.tokens
         self._latest: tuple[int, BatchPlan] | None = None
 
     def plan(self, epoch: int) -> BatchPlan:
@@ -54,6 +58,10 @@ class BatchStream:
         tokens = [src.tokens(ids) for ids in src_ids], [tgt.tokens(ids) for ids in tgt_ids]
         shape = batch.tgt_out.shape[1], batch.src.shape[1]
         return replace(batch, alignment=alignment_matrices(self.store.alignments.read(numbers), *tokens, shape))
+
+    def names(self, examples: Sequence[int]) -> list[str]:
+        """The sources of the pairs."""
+        return [src for src, _ in self.store.read(examples)]
 
     def _sampled(self, epoch: int, pair: int, src: str, tgt: str) -> tuple[list[int], list[int]]:
         # Seeded by a string: Python hashes it with SHA-512, the same on every machine and version.

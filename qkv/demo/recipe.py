@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qkv.config import Period
-from qkv.data.config import BatchConfig, DataConfig
+from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.readers import TsvCorpus
 from qkv.models.transformer.config import TransformerConfig
 from qkv.text import CharacterConfig, TextConfig, WhitespaceConfig
@@ -19,7 +19,7 @@ def demo_recipe(folder: Path, run: Path, minutes: float) -> Recipe:
     sizes = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0, "residual": "pre"}
     return Recipe(
         run=run,
-        data=DataConfig(root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))),
+        data=PairsConfig(root=folder, train=(TsvCorpus(path=Path("train.tsv")),), dev=TsvCorpus(path=Path("dev.tsv"))),
         text=TextConfig(src=CharacterConfig(), tgt=WhitespaceConfig()),
         batch=BatchConfig(tokens=1024),
         model=TransformerConfig.model_validate(sizes),

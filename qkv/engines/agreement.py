@@ -132,10 +132,10 @@ class _Judged:
 
     def __init__(self, saved: SavedModel) -> None:
         self.model = saved.model
-        self.says_end = saved.config.model.decoder.autoregressive
+        self.says_end = saved.config.seq2seq.decoder.autoregressive
         size = len(saved.tokenizers.tgt)
         self.objective = build_objective(
-            ObjectiveConfig(), saved.config.model.decoder, size, SPECIAL, lambda: torch.ones(size)
+            ObjectiveConfig(), saved.config.seq2seq.decoder, size, SPECIAL, lambda: torch.ones(size)
         )
         self.nll = self.weight = 0.0
 

@@ -38,4 +38,4 @@ def _carried(models: ModelSet) -> DrafterConfig | None:
     for folder in models.folders:
         if (folder / DRAFTER / MANIFEST).is_file():
             return ModelDrafterConfig(path=folder / DRAFTER)
-    return OwnConfig() if models.config.model.draft is not None else None
+    return OwnConfig() if models.config.seq2seq.draft is not None else None

@@ -52,7 +52,7 @@ class CTranslate2(FastEngine):
     packages = ("ctranslate2",)
 
     def suits(self, config: SavedConfig) -> bool:
-        return config.model.decoder.autoregressive
+        return config.seq2seq.decoder.autoregressive
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         from qkv.export.ctranslate2 import ROWS, ctranslate2_obstacles
@@ -96,7 +96,7 @@ class OnnxRuntime(FastEngine):
     packages = ("onnx", "onnxruntime")
 
     def suits(self, config: SavedConfig) -> bool:
-        return not config.model.decoder.autoregressive
+        return not config.seq2seq.decoder.autoregressive
 
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         from qkv.export.onnx import ROWS, longest_source, onnx_obstacles
@@ -109,7 +109,7 @@ class OnnxRuntime(FastEngine):
     def reasons_against_request(self, config: SavedConfig, request: DecodeRequest) -> list[str]:
         from qkv.engines.onnx_engine import onnx_request_obstacles
 
-        return onnx_request_obstacles(request, config.model.decoder.kind)
+        return onnx_request_obstacles(request, config.seq2seq.decoder.kind)
 
     def approximates(self, request: DecodeRequest) -> bool:
         return False

@@ -8,6 +8,7 @@ from qkv.config import load_config
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import read_manifest
 from qkv.engines.fast_engines import engine_for_export
+from qkv.models.asked import require_seq2seq
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.search.hypothesis import not_a_number
@@ -52,6 +53,8 @@ class ModelSet:
             if not all(bool(weight.isfinite().all()) for weight in saved.model.parameters()):
                 raise not_a_number()
         found = self._given or [load_model(folder) for folder in self.folders]
+        for number, one in enumerate(found):
+            require_seq2seq(one.config.model, self.folders[number] if self.folders else "this")
         first, *others = [[fingerprint(side) for side in (one.tokenizers.src, one.tokenizers.tgt)] for one in found]
         for number, other in enumerate(others, start=1):
             if other != first:
@@ -59,14 +62,16 @@ class ModelSet:
                 raise UsageError(
                     f"{names[number]}: has another vocabulary than {names[0]}; the models of an ensemble share one"
                 )
-        if len({one.config.model.head.copies for one in found}) > 1:
+        if len({one.config.seq2seq.head.copies for one in found}) > 1:
             raise UsageError("an ensemble is of models that copy words of the source, or of models that do not")
         return found
 
     @cached_property
     def config(self) -> SavedConfig:
-        """Of the first one; its weights are not read for it."""
-        return self._given[0].config if self._given else load_config(SavedConfig, self.folders[0] / CONFIG)
+        """Of the first one, which must be from a source to a target; its weights are not read for it."""
+        config = self._given[0].config if self._given else load_config(SavedConfig, self.folders[0] / CONFIG)
+        require_seq2seq(config.model, self.folders[0] if self.folders else "this")
+        return config
 
     @cached_property
     def tokenizers(self) -> TokenizerPair:

@@ -182,7 +182,7 @@ def _candidates(
     translator: Translator, fixed: GridPoint, points: Sequence[GridPoint]
 ) -> list[tuple[GridPoint, SearchConfig]]:
     """The present search, then those of the points that differ from it."""
-    decoder, present = translator.models.config.model.decoder, translator.search
+    decoder, present = translator.models.config.seq2seq.decoder, translator.search
     # A translator gives its search the model's own limits: with them the same settings are equal.
     grid = [(point, translator.with_search(_search(fixed | point, decoder)).search) for point in points]
     own = next((point for point, search in grid if search == present), {})

@@ -112,7 +112,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
 
 def longest_source(config: SavedConfig) -> int:
     """The longest one whose canvas still has positions, END included."""
-    rows, canvas = _rows(config), config.model.decoder.longest_canvas
+    rows, canvas = _rows(config), config.seq2seq.decoder.longest_canvas
     return max((length for length in range(1, rows + 1) if canvas(length, 1) <= rows), default=1)
 
 

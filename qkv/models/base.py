@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from qkv.core.errors import UsageError
 from qkv.core.state import StepState
-from qkv.data.batch import Batch
 from qkv.layers.embedding import TokenEmbedding
 from qkv.models.heads.base import NO_CONTEXT, Head, HeadContext
 
@@ -145,8 +144,9 @@ class Model(nn.Module):
         """The longest source and target."""
         return MaxLengths()
 
-    def forward(self, batch: Batch) -> Output:
-        """Target position t attends to the target up to t and to the whole source."""
+    def forward(self, batch: Any) -> Output:
+        """The states of a batch of its data task; from source to target, position t attends to the target up to t and
+        to the whole source."""
         raise NotImplementedError
 
     def inference(self) -> Inference:

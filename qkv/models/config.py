@@ -1,6 +1,7 @@
 """The base class of model configs."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 from qkv.config.base import Config, Kinds
 from qkv.layers.embedding import OpenEmbedding, TokenEmbedding
@@ -24,15 +25,14 @@ class CrossAttentionSize(NamedTuple):
 class ModelConfig(Config):
     """The model."""
 
+    learns: ClassVar[Mapping[str, str]] = {}
+    """What it learns: kind of data -> name of the objective (`qkv.objectives.kinds`). Other data are refused."""
+    asked: ClassVar[str] = ""
+    """What it is asked for once it is trained; see `qkv.models.asked.ANSWERED_BY`."""
+
     kind: str
     d_model: int
     """Width of the vectors."""
-    head: AnyHead = LinearHeadConfig()
-    """How the decoder's states become probabilities of tokens."""
-    decoder: AnyDecoder = AutoregressiveConfig()
-    """Token by token, or all tokens at once."""
-    draft: AnyDraftHead | None = None
-    """A draft head: predicts several tokens at once, so that greedy search is faster with the same output."""
 
     @property
     def limits(self) -> MaxLengths:
@@ -43,6 +43,36 @@ class ModelConfig(Config):
     def own_layers(self) -> int:
         """The number of layers with separate weights."""
         raise NotImplementedError
+
+    def tokenizers(self, pair: TokenizerPair) -> TokenizerPair:
+        """The tokenizers as the model uses them."""
+        return pair
+
+    def build(self, tokenizers: TokenizerPair) -> Model:
+        """A new model for these tokenizers; seed torch before for reproducible weights."""
+        raise NotImplementedError
+
+    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
+        """Why it cannot be trained on examples up to these lengths, END included; None: it can."""
+        return None
+
+    def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:
+        """The overrides that make it as small as this; None: it is not larger."""
+        return None
+
+
+class Seq2SeqConfig(ModelConfig):
+    """Base class of the models from a source to a target."""
+
+    learns: ClassVar[Mapping[str, str]] = {"pairs": "target"}
+    asked: ClassVar[str] = "translate"
+
+    head: AnyHead = LinearHeadConfig()
+    """How the decoder's states become probabilities of tokens."""
+    decoder: AnyDecoder = AutoregressiveConfig()
+    """Token by token, or all tokens at once."""
+    draft: AnyDraftHead | None = None
+    """A draft head: predicts several tokens at once, so that greedy search is faster with the same output."""
 
     @property
     def cross_attention_size(self) -> CrossAttentionSize | None:
@@ -59,22 +89,13 @@ class ModelConfig(Config):
         """The tokenizers as the model uses them: with a head that copies, unknown pieces of a source have ids."""
         return CopyingTokenizers(pair.src, pair.tgt) if self.head.copies else pair
 
-    def build(self, tokenizers: TokenizerPair) -> Model:
-        """A new model for these tokenizers; seed torch before for reproducible weights."""
-        raise NotImplementedError
-
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
-        """Why it cannot be trained on pairs up to these lengths, END included; None: it can."""
         if self.head.copies and not shared_tokenizer:
             return f"model.head {self.head.kind} needs one tokenizer for both sides, to copy tokens: give text.shared"
         return None
 
     def state_size(self, src_length: int, tgt_length: int) -> int:
         """The size of the decoder state of one hypothesis, in numbers."""
-        raise NotImplementedError
-
-    def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:
-        """The overrides that make it as small as this; None: it is not larger."""
         raise NotImplementedError
 
 

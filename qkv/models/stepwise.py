@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from qkv.layers.embedding import TokenEmbedding
-from qkv.models.config import ModelConfig
+from qkv.models.config import Seq2SeqConfig
 from qkv.text import TokenizerPair
 
 
@@ -17,7 +17,7 @@ class TokenTables(NamedTuple):
     out: TokenEmbedding
 
 
-class StepwiseConfig(ModelConfig):
+class StepwiseConfig(Seq2SeqConfig):
     """Base class: the next token is all that the model predicts, so it has no other decoder and no draft head."""
 
     dropout: float = Field(default=0.2, ge=0, lt=1)

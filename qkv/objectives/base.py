@@ -1,7 +1,7 @@
 """The objective interface, and its report."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -28,12 +28,12 @@ class LossReport:
 
 
 class Objective(Protocol):
-    """A batch and a model to a loss."""
+    """A batch of its data task and a model to a loss."""
 
-    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
+    def training_loss(self, model: Model, batch: Any, update: int) -> LossReport:
         """With noise and regularisation; `update` counts from 1."""
 
-    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
+    def validation_loss(self, model: Model, batch: Any) -> LossReport:
         """Plain negative log-likelihood; deterministic."""
 
 

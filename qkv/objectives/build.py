@@ -1,16 +1,59 @@
-"""The objective of a model, by its decoder kind."""
+"""The objective of a model: what it learns from its kind of data.
+
+`ModelConfig.learns` names it, and this registry has it. The objective `target`, of the models from a source to a
+target, is chosen further by the decoder kind."""
+
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from qkv.config import Names
 from qkv.core.errors import UsageError
 from qkv.functional.losses import no_smoothing
+from qkv.models.config import ModelConfig, Seq2SeqConfig
 from qkv.models.decoders.base import DecoderConfig
+from qkv.objectives.attention.base import attention_problem
 from qkv.objectives.base import Objective
+from qkv.objectives.draft_heads import DraftHeadLoss
 from qkv.objectives.parts import ObjectiveParts, objectives
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.text.folder import TokenizerPair
 from qkv.text.special import SpecialIds
+
+
+class ObjectiveKind(Protocol):
+    """Builds an objective from a recipe."""
+
+    def problem(self, config: ObjectiveConfig, model: Any) -> str | None:
+        """Why the objective's settings do not go with the model; None: they do."""
+
+    def build(
+        self, config: ObjectiveConfig, model: Any, tokenizers: TokenizerPair, frequencies: Frequencies
+    ) -> Objective: ...
+
+
+objective_kinds = Names[ObjectiveKind]("kind of objective")
+
+
+def learning_problem(model: ModelConfig, data_kind: str) -> str | None:
+    """Why the model cannot learn from this kind of data; None: it can."""
+    if data_kind in model.learns:
+        return None
+    return f"model.kind {model.kind} learns from data.kind {' or '.join(model.learns)}, not from {data_kind}"
+
+
+def objective_problem(config: ObjectiveConfig, model: ModelConfig, data_kind: str) -> str | None:
+    """Why the objective's settings do not go with what the model learns from the data; None: they do."""
+    return objective_kinds[model.learns[data_kind]].problem(config, model)
+
+
+def objective_of(
+    config: ObjectiveConfig, model: ModelConfig, data_kind: str, tokenizers: TokenizerPair, frequencies: Frequencies
+) -> Objective:
+    """What trains a model on data of this kind."""
+    return objective_kinds[model.learns[data_kind]].build(config, model, tokenizers, frequencies)
 
 
 def decoder_problem(config: ObjectiveConfig, decoder: DecoderConfig) -> str | None:
@@ -42,3 +85,20 @@ def build_objective(
     size = vocab_size + decoder.own_ids
     smoothing = config.smoothing.build(size, special.pad, of_all_ids)
     return objectives[decoder.kind](decoder, ObjectiveParts(smoothing, no_smoothing(size), config.glancing, special))
+
+
+class TargetGivenSource:
+    """The target given the source, as the decoder kind models it."""
+
+    def problem(self, config: ObjectiveConfig, model: Seq2SeqConfig) -> str | None:
+        return decoder_problem(config, model.decoder) or attention_problem(config.attention, model)
+
+    def build(
+        self, config: ObjectiveConfig, model: Seq2SeqConfig, tokenizers: TokenizerPair, frequencies: Frequencies
+    ) -> Objective:
+        tgt = tokenizers.tgt
+        objective = build_objective(config, model.decoder, len(tgt), tgt.special, frequencies)
+        return objective if model.draft is None else DraftHeadLoss(objective, model.draft.frozen, tgt.special)
+
+
+objective_kinds.register("target", TargetGivenSource())

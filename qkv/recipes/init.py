@@ -6,7 +6,7 @@ from pathlib import Path
 from qkv.config import validate
 from qkv.core.errors import DataError
 from qkv.core.progress import Counting
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.data.lines import ReadCounts
 from qkv.recipes.compose import compose
 from qkv.recipes.discover import Found, discover
@@ -27,7 +27,7 @@ def new_recipe(data: list[Path], progress: Counting = lambda done, total: None) 
 
 
 def _pairs(found: Found, progress: Counting) -> Iterator[tuple[str, str]]:
-    config = validate(DataConfig, {"root": str(found.root), "train": found.train}, "data")
+    config = validate(PairsConfig, {"root": str(found.root), "train": found.train}, "data")
     for number, pair in enumerate(config.train[0].read(config.root, "error", ReadCounts()), start=1):
         if number % PROGRESS_EVERY == 0:
             progress(number, None)

@@ -2,7 +2,7 @@
 
 from qkv.core.errors import UsageError
 from qkv.kernels.memory import available_memory
-from qkv.models.config import ModelConfig
+from qkv.models.config import Seq2SeqConfig
 from qkv.models.saved.folder import SavedConfig
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
@@ -25,7 +25,7 @@ def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary:
             "two tokens; give at most so many"
         )
     available = available_memory()
-    each = _bytes_of_one(search, config.model, config.median_src or USUAL_SOURCE, vocabulary)
+    each = _bytes_of_one(search, config.seq2seq, config.median_src or USUAL_SOURCE, vocabulary)
     if available is not None and wanted * each > available:
         raise UsageError(
             f"search: {wanted:,} hypotheses of a sentence need about {wanted * each / 2**30:,.1f} GiB of memory, and "
@@ -34,7 +34,7 @@ def require_search_memory(search: SearchConfig, config: SavedConfig, vocabulary:
         )
 
 
-def _bytes_of_one(search: SearchConfig, model: ModelConfig, src_length: int, vocabulary: int) -> int:
+def _bytes_of_one(search: SearchConfig, model: Seq2SeqConfig, src_length: int, vocabulary: int) -> int:
     """Bytes of a hypothesis: keys and values of its tokens and of the source in each layer, and its logits."""
     longest = min(search.limits(src_length).max_length, USUAL_OUTPUT)
     state = model.state_size(src_length, longest)

@@ -29,10 +29,10 @@ def default_search(model: Path | str | SavedConfig) -> SearchConfig:
     """
     config = _config_of(model)
     if config.search is None:
-        return BeamConfig() if config.model.decoder.autoregressive else RefineConfig()
+        return BeamConfig() if config.seq2seq.decoder.autoregressive else RefineConfig()
     where = CONFIG if isinstance(model, SavedConfig) else str(locate_model(model) / CONFIG)
     search = validate(Recommended, {"search": config.search}, where, WRITTEN_BY_QKV).search
-    if problem := search_problem(search, config.model.decoder):
+    if problem := search_problem(search, config.seq2seq.decoder):
         raise UsageError(f"{where}: search: {problem}")
     return search
 

@@ -4,7 +4,7 @@ The folder holds `text.json`, the configuration they were trained with, and `sha
 tokenizer for both sides, or `src/` and `tgt/` with those of one for each side.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,9 @@ from pydantic import model_validator
 
 from qkv.config.base import Config
 from qkv.core.errors import ConfigError, CorruptFolder
+from qkv.text.character import CharacterTokenizer
 from qkv.text.kinds import AnyTokenizer
+from qkv.text.normalize import NormalizeConfig
 from qkv.text.tokenizer import OutputTokenizer, Tokenizer, TokenizerConfig, fingerprint, read_file
 
 CONFIG = "text.json"
@@ -45,7 +47,8 @@ class TokenizerPair:
 
 
 class TextConfig(Config):
-    """One tokenizer for both sides (`shared`), or one for each (`src` and `tgt`)."""
+    """One tokenizer for both sides (`shared`), or one for each (`src` and `tgt`); `tgt` alone for a source that is no
+    text, and none where nothing is."""
 
     shared: AnyTokenizer | None = None
     """The tokenizer of both sides, learned from the texts of both."""
@@ -56,11 +59,14 @@ class TextConfig(Config):
 
     @model_validator(mode="after")
     def _one_or_two(self) -> "TextConfig":
-        given = [name for name in ("shared", "src", "tgt") if getattr(self, name) is not None]
-        if given not in (["shared"], ["src", "tgt"]):
-            what = " and ".join(given) or "nothing"
-            raise ValueError(f"give either shared, or both src and tgt; {what} was given")
+        if self.given not in (["shared"], ["src", "tgt"], ["tgt"], []):
+            raise ValueError(f"give either shared, or both src and tgt; {' and '.join(self.given)} was given")
         return self
+
+    @property
+    def given(self) -> list[str]:
+        """The keys that are given."""
+        return list(self._sides())
 
     @property
     def samples(self) -> bool:
@@ -74,9 +80,9 @@ class TextConfig(Config):
     def train(self, src_texts: Callable[[], Iterable[str]], tgt_texts: Callable[[], Iterable[str]]) -> TokenizerPair:
         """Learn the tokenizer(s); each side's texts are asked for once."""
         if self.shared is not None:
-            return _same(self.shared.train(chain(src_texts(), tgt_texts())))
-        sides = self._sides()
-        return TokenizerPair(sides["src"].train(src_texts()), sides["tgt"].train(tgt_texts()))
+            return _paired({"shared": self.shared.train(chain(src_texts(), tgt_texts()))})
+        texts = {"src": src_texts, "tgt": tgt_texts}
+        return _paired({name: config.train(texts[name]()) for name, config in self._sides().items()})
 
     def save(self, pair: TokenizerPair, folder: Path) -> None:
         """Write the pair and this configuration into `folder`, which exists."""
@@ -87,12 +93,15 @@ class TextConfig(Config):
 
     def load(self, folder: Path) -> TokenizerPair:
         """The pair that `save` wrote, its pieces used as this configuration says."""
-        pair = {name: config.load(folder / name) for name, config in self._sides().items()}
-        return _same(pair["shared"]) if "shared" in pair else TokenizerPair(pair["src"], pair["tgt"])
+        return _paired({name: config.load(folder / name) for name, config in self._sides().items()})
 
 
-def _same(tokenizer: Tokenizer) -> TokenizerPair:
-    return TokenizerPair(tokenizer, tokenizer)
+def _paired(sides: Mapping[str, Tokenizer]) -> TokenizerPair:
+    """A tokenizer that stands alone is that of both sides; with none, there is a vocabulary of special ids alone."""
+    if "src" in sides:
+        return TokenizerPair(sides["src"], sides["tgt"])
+    only = next(iter(sides.values()), None) or CharacterTokenizer([], NormalizeConfig())
+    return TokenizerPair(only, only)
 
 
 def load_tokenizers(folder: Path) -> TokenizerPair:

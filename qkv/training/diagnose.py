@@ -6,12 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qkv.data.batch import Batch
+from qkv.data.tasks.base import TrainingBatch
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
 
 
-def find_first_bad(model: Model, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> str:
+def find_first_bad(
+    model: Model, objective: Objective, batches: Sequence[TrainingBatch], update: int, bf16: bool
+) -> str:
     """A short phrase: the first bad weight, else module output or loss of a batch, else gradient.
 
     The passes are recomputed with new dropout, so a failure that depended on one mask shows only in the gradient.
@@ -29,7 +31,7 @@ def find_first_bad(model: Model, objective: Objective, batches: Sequence[Batch],
     return "sum over the batches"
 
 
-def _bad_in_pass(model: Model, objective: Objective, batch: Batch, update: int) -> str | None:
+def _bad_in_pass(model: Model, objective: Objective, batch: TrainingBatch, update: int) -> str | None:
     bad: list[str] = []
     hooks = [module.register_forward_hook(_recorder(name, bad)) for name, module in model.named_modules() if name]
     try:

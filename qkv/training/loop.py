@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from qkv.core.errors import QkvError
-from qkv.data.batch import Batch
-from qkv.data.stream import BatchStream
+from qkv.data.tasks.base import Stream, TrainingBatch
 from qkv.objectives.base import Objective
 from qkv.training.distributed import Team
 from qkv.training.recipe import Recipe
@@ -25,7 +24,7 @@ class Loop:
     recipe: Recipe
     learner: Learner
     state: TrainState
-    stream: BatchStream
+    stream: Stream
     objective: Objective
     team: Team
     recorder: Recorder | None = None
@@ -129,15 +128,15 @@ class Loop:
             self.recorder.updated(self.state, record)
         elif self.recorder:
             batches = self._whole_batches(numbers)
-            pairs = [pair for batch in batches for pair in batch.pairs]
-            self.recorder.not_finite(self.state, batches, [src for src, _ in self.stream.store.read(pairs)])
+            examples = [example for batch in batches for example in batch.examples]
+            self.recorder.not_finite(self.state, batches, self.stream.unit, self.stream.names(examples))
         if self.state.bad_in_a_row >= self.recipe.training.max_bad_updates:
             raise QkvError(
                 f"{self.state.bad_in_a_row} updates in a row had a loss or gradient that is not finite; the last "
                 "checkpoint is untouched: lower the learning rate, or look at the batches named in metrics.jsonl"
             )
 
-    def _whole_batches(self, numbers: range) -> list[Batch]:
+    def _whole_batches(self, numbers: range) -> list[TrainingBatch]:
         """The batches of the last update with the rows of all workers, for diagnosis."""
         epoch = self.state.epoch - (self.state.batch == 0)
         return [self.stream.batch(epoch, number) for number in numbers]

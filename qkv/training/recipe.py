@@ -8,17 +8,19 @@ from pydantic import BeforeValidator, Field, model_validator
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.config.base import WRITTEN_BY_QKV
 from qkv.core.errors import ConfigError
-from qkv.data.config import BatchConfig, DataConfig
+from qkv.data.config import BatchConfig, PairsConfig
+from qkv.data.tasks import AnyData
 from qkv.evaluation.metrics.registry import METRICS, MetricName
+from qkv.models.config import Seq2SeqConfig
 from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
-from qkv.objectives.attention.base import attention_problem
-from qkv.objectives.build import decoder_problem
+from qkv.objectives.build import learning_problem, objective_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.default import search_problem
 from qkv.search.kinds import AnySearch
 from qkv.text import TextConfig
 from qkv.training.optimizers import AdamWConfig, AnyOptimizer
+from qkv.training.outputs import outputs
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig
 
 
@@ -126,9 +128,9 @@ class Recipe(ExtensibleConfig):
     """The folder that the run writes to."""
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Seeds the initial weights, the order of the data, dropout and noise."""
-    data: DataConfig
-    """Training, dev and test pairs."""
-    text: TextConfig
+    data: AnyData
+    """Training, dev and test data."""
+    text: TextConfig = TextConfig()
     """The tokenizers."""
     tokenizers: Path | None = None
     """Folder of existing tokenizers (of qkv tokenizer train, or a run's tokenizer/); null: train new ones."""
@@ -151,7 +153,7 @@ class Recipe(ExtensibleConfig):
 
     @model_validator(mode="after")
     def _draft_fits(self) -> "Recipe":
-        if self.model.draft is None or not self.model.draft.frozen:
+        if not isinstance(self.model, Seq2SeqConfig) or self.model.draft is None or not self.model.draft.frozen:
             return self
         if self.start_from is None:
             raise ValueError("model.draft needs an existing model: give start_from, or draft.frozen: false")
@@ -173,20 +175,36 @@ class Recipe(ExtensibleConfig):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":
-        longest, shared = (self.data.max_src_tokens, self.data.max_tgt_tokens), self.text.shared is not None
-        if problem := self.model.data_problem(*longest, shared):
+        if problem := learning_problem(self.model, self.data.kind):
+            raise ValueError(problem)
+        if problem := self.data.text_problem(self.text.given):
+            raise ValueError(problem)
+        if problem := self.model.data_problem(*self.data.longest, self.text.shared is not None):
             raise ValueError(problem)
         measured = bool(self.validation.metrics) or self.validation.patience is not None
-        if measured and self.data.dev is None and self.data.holdout is None:
+        if measured and not self.data.has_dev:
             raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
-        if problem := decoder_problem(self.objective, self.model.decoder):
-            raise ValueError(problem)
-        if problem := attention_problem(self.objective.attention, self.model):
+        if problem := objective_problem(self.objective, self.model, self.data.kind):
             raise ValueError(problem)
         learned = [loss.kind for loss in self.objective.attention if loss.needs_alignments]
-        if learned and not any(corpus.alignment_file for corpus in self.data.train):
+        corpora = self.data.train if isinstance(self.data, PairsConfig) else ()
+        if learned and not any(corpus.alignment_file for corpus in corpora):
             raise ValueError(f"objective.attention {learned[0]} needs alignments: give data.train.alignments, a file")
-        if self.validation.search and (problem := search_problem(self.validation.search, self.model.decoder)):
+        return self
+
+    @model_validator(mode="after")
+    def _validation_fits(self) -> "Recipe":
+        validation, model = self.validation, self.model
+        if validation.metrics and (model.asked not in outputs or self.data.kind not in outputs[model.asked].data):
+            raise ValueError(
+                f"validation.metrics: model.kind {model.kind} has no outputs to compare on data.kind {self.data.kind}; "
+                "leave it out: the loss is measured always"
+            )
+        if validation.search is None:
+            return self
+        if not isinstance(model, Seq2SeqConfig):
+            raise ValueError(f"validation.search: model.kind {model.kind} is not searched; leave it out")
+        if problem := search_problem(validation.search, model.decoder):
             raise ValueError(f"validation.search: {problem}")
         return self
 

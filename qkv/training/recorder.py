@@ -8,13 +8,14 @@ import torch
 
 from qkv.core.errors import QkvError
 from qkv.core.files import write_atomic
-from qkv.data.batch import Batch
+from qkv.data.tasks.base import TrainingBatch
 from qkv.kernels.threads import cores, using_threads
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.objectives.base import Objective
 from qkv.text import TokenizerPair
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
+from qkv.training.outputs.base import Tick
 from qkv.training.progress import MovingMean, TrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
 from qkv.training.run.checkpoint import Learner, rotate, save_checkpoint
@@ -22,7 +23,7 @@ from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.signals import StopRequest
 from qkv.training.update import Sums
-from qkv.training.validation import Tick, Validation, Validator, is_better
+from qkv.training.validation import Validation, Validator, is_better
 
 EVENTS_EVERY = 10
 """Updates between two points of TensorBoard's curves; metrics.jsonl has every update."""
@@ -83,17 +84,18 @@ class Recorder:
         loss, speed = self.loss.add(record.sums.nll, weight), self.speed.add(weight, record.seconds)
         self.reporter.update(UpdateInfo(state, loss, speed, record.rate, record.done, seconds_left))
 
-    def not_finite(self, state: TrainState, batches: list[Batch], sources: list[str]) -> None:
-        """After an update that was not applied: say what was wrong and where. `sources` are the texts of the pairs."""
+    def not_finite(self, state: TrainState, batches: list[TrainingBatch], unit: str, sources: list[str]) -> None:
+        """After an update that was not applied: say what was wrong and where. `sources` name the examples, which are
+        called `unit`."""
         update = state.progress.updates + 1
         bf16 = self.recipe.training.precision == "bf16"
         first_bad = find_first_bad(self.learner.model, self.objective, batches, update, bf16)
-        pairs = [pair for batch in batches for pair in batch.pairs]
-        line = {"skipped": state.skipped, "update": update, "first_bad": first_bad, "pairs": pairs, "sources": sources}
+        examples = [example for batch in batches for example in batch.examples]
+        line = {"skipped": state.skipped, "update": update, "first_bad": first_bad, unit: examples, "sources": sources}
         self.metrics.write(line)
         self.reporter.say(
             f"update {update} was not applied: {first_bad} is not finite ({state.bad_in_a_row} in a row; "
-            f'its {len(pairs)} pairs, from "{sources[0]}" on, are in metrics.jsonl)'
+            f'its {len(examples)} {unit}, from "{sources[0]}" on, are in metrics.jsonl)'
         )
 
     def keep_up(self, state: TrainState, last: bool) -> None:

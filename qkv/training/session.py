@@ -9,15 +9,14 @@ from pathlib import Path
 from qkv.config import load_config
 from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import verify_folder
-from qkv.data.store import tgt_frequencies
-from qkv.data.stream import BatchStream
+from qkv.data.tasks import task_of
 from qkv.models.saved.folder import WEIGHTS, require_fit
-from qkv.objectives.build import build_objective
-from qkv.objectives.draft_heads import DraftHeadLoss
+from qkv.objectives.build import objective_of
 from qkv.training.distributed import Team, set_threads
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
+from qkv.training.outputs import DevData
 from qkv.training.progress import TrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder
@@ -63,8 +62,9 @@ def lead(
     saved_config = prepared.saved_config(recipe)
     validator = None
     if prepared.dev is not None:
-        dev = BatchStream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
-        validator = Validator(recipe.validation, dev, loop.objective, prepared.tokenizers, saved_config.length_limit)
+        stream = task_of(recipe.data).stream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
+        dev = DevData(stream, prepared.tokenizers, recipe.validation.search, saved_config.length_limit)
+        validator = Validator(recipe.validation, recipe.model.asked, recipe.data.kind, dev, loop.objective)
     with (
         closing(MetricsLog(run.metrics, loop.state.metrics_bytes, loop.state.metrics_crc32)) as metrics,
         closing(EventLog(run.events, loop.state.progress.updates)) as events,
@@ -131,12 +131,10 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
         raise QkvError(
             f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
         )
-    stream = BatchStream(prepared.train, prepared.tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
-    tgt = prepared.tokenizers.tgt
-    frequencies = partial(tgt_frequencies, prepared.train, tgt)
-    objective = build_objective(recipe.objective, recipe.model.decoder, len(tgt), tgt.special, frequencies)
-    if recipe.model.draft is not None:
-        objective = DraftHeadLoss(objective, recipe.model.draft.frozen, tgt.special)
+    task, tokenizers = task_of(recipe.data), prepared.tokenizers
+    stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
+    frequencies = partial(task.frequencies, prepared.train, tokenizers)
+    objective = objective_of(recipe.objective, recipe.model, recipe.data.kind, tokenizers, frequencies)
     # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
     return Loop(recipe, learner, state, stream, objective, team)

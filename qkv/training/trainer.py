@@ -8,7 +8,7 @@ from qkv.config import differing_keys, dump_config, load_config, with_overrides
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import write_atomic
 from qkv.core.outputs import refuse_inside
-from qkv.data.check import overlap_with_train
+from qkv.data.tasks import task_of
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
 from qkv.text.given import checked_texts, type_name
@@ -155,9 +155,10 @@ class Trainer:
 
     def _advise(self, prepared: PreparedData, reporter: TrainingReporter) -> None:
         shared = None
-        # Pairs that are held out of train are not in it.
-        if prepared.dev is not None and self.recipe.data.dev is not None:
-            shared = overlap_with_train(prepared.dev, prepared.train, reporter.counting("Comparing dev with train"))
+        # Examples that are held out of train are not in it.
+        if prepared.dev is not None and self.recipe.data.holdout is None:
+            compare = task_of(self.recipe.data).overlap
+            shared = compare(prepared.dev, prepared.train, reporter.counting("Comparing dev with train"))
         for sentence in advise(self.recipe, prepared, shared):
             reporter.say(f"advice: {sentence}")
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from qkv.core.errors import QkvError
-from qkv.data.batch import Batch
+from qkv.data.tasks.base import TrainingBatch
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
 
@@ -57,7 +57,9 @@ class Sums:
     """Pairs that do not fit on the model's canvas; a float like the others, since all are reduced together."""
 
 
-def add_gradients(model: Model, objective: Objective, batches: Sequence[Batch], update: int, bf16: bool) -> Sums:
+def add_gradients(
+    model: Model, objective: Objective, batches: Sequence[TrainingBatch], update: int, bf16: bool
+) -> Sums:
     """Add the gradient of every batch to the parameters' `.grad`, which are zero; nothing is divided here.
 
     A batch that does not fit into memory is split once by rows. The update then starts again from zero, since part of a
@@ -72,7 +74,7 @@ def add_gradients(model: Model, objective: Objective, batches: Sequence[Batch], 
 
 
 def _add_all(
-    model: Model, objective: Objective, parts: list[tuple[Batch, bool]], update: int, bf16: bool, sums: Sums
+    model: Model, objective: Objective, parts: list[tuple[TrainingBatch, bool]], update: int, bf16: bool, sums: Sums
 ) -> int | None:
     """Accumulate all parts (a batch, and whether it may be split); returns which one must be split first, if any."""
     for number, (batch, may_split) in enumerate(parts):
@@ -85,7 +87,7 @@ def _add_all(
     return None
 
 
-def _add_one(model: Model, objective: Objective, batch: Batch, update: int, bf16: bool, sums: Sums) -> None:
+def _add_one(model: Model, objective: Objective, batch: TrainingBatch, update: int, bf16: bool, sums: Sums) -> None:
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         report = objective.training_loss(model, batch, update)
     report.sum.backward()
@@ -100,11 +102,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or "can't allocate memory" in words or "out of memory" in words
 
 
-def _explained(error: BaseException, batch: Batch) -> BaseException:
+def _explained(error: BaseException, batch: TrainingBatch) -> BaseException:
     if not is_out_of_memory(error):
         return error
-    rows, length = batch.src.shape[0], max(batch.src.shape[1], batch.tgt_in.shape[1])
     return QkvError(
-        f"out of memory on a batch of {rows} pairs up to {length} tokens long, also after splitting it; "
+        f"out of memory on a batch of {batch.size}, also after splitting it; "
         "lower batch.tokens (and raise training.accumulate to keep the update's size) or data.max_src_tokens"
     )

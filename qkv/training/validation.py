@@ -1,26 +1,16 @@
 """Validation on the dev data: loss, perplexity, metrics of the output, samples to read."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 
-from qkv.data.batch import Batch
-from qkv.data.length_limit import LengthLimit
-from qkv.data.stream import BatchStream
-from qkv.engines.torch_engine import TorchEngine
-from qkv.evaluation.metrics.registry import METRICS, choose_metrics, group_by_source
+from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
-from qkv.search.default import quick_search
-from qkv.text import TokenizerPair
+from qkv.training.outputs import DevData, outputs
+from qkv.training.outputs.base import Tick
 from qkv.training.recipe import ValidationConfig
-from qkv.translate.texts import DecodeOptions, SourceText, TextDecoder
-
-Tick = Callable[[int, int], None]
-"""Called with (done, total) between batches; may raise to stop early."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +44,20 @@ def higher_is_better(metric: str) -> bool:
 
 
 class Validator:
-    """Holds the dev data; called with the model at each validation."""
+    """Holds the dev data; called with the model at each validation.
+
+    `asked` is what the model is asked for; without outputs that the data could judge, only the loss is measured.
+    """
 
     def __init__(
-        self,
-        config: ValidationConfig,
-        stream: BatchStream,
-        objective: Objective,
-        tokenizers: TokenizerPair,
-        length_limit: LengthLimit | None,
+        self, config: ValidationConfig, asked: str, data_kind: str, dev: DevData, objective: Objective
     ) -> None:
         self.config = config
         self.metrics = choose_metrics(config.metrics, config.language)
-        self.stream = stream
+        self.stream = dev.stream
         self.objective = objective
-        self.tokenizers = tokenizers
-        self.length_limit = length_limit
-        pairs = list(chain.from_iterable(stream.store.chunks()))
-        self.sources, self.answers = group_by_source([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        known = asked in outputs and data_kind in outputs[asked].data
+        self.outputs = outputs[asked].build(dev) if known else None
 
     def __call__(self, model: Model, tick: Tick) -> Validation:
         was_training = model.training
@@ -88,34 +74,25 @@ class Validator:
         nll = weight = 0.0
         batches = len(self.stream.plan(0))
         for index in range(batches):
-            batch: Batch = self.stream.batch(0, index)
-            report = self.objective.validation_loss(model, batch)
+            report = self.objective.validation_loss(model, self.stream.batch(0, index))
             nll += report.nll
             weight += report.weight
             tick(index + 1, batches)
         return nll / weight if weight else math.inf
 
     def _decode(self, model: Model, scores: dict[str, float], tick: Tick) -> Validation:
-        """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded.
-
-        Outputs are compared with the targets as they are in the data, as in `qkv evaluate`.
-        """
+        """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded."""
         wanted = self.config.max_sources if self.config.metrics else self.config.samples
-        chosen = _spread(len(self.sources), wanted)
-        if not chosen:
+        chosen = [] if self.outputs is None else _spread(len(self.outputs), wanted)
+        if self.outputs is None or not chosen:
             return Validation(scores, [])
-        sources = [self.sources[i] for i in chosen]
-        answers = [self.answers[i] for i in chosen]
-        search = (self.config.search or quick_search(model)).within(self.length_limit)
-        options, batch_tokens = DecodeOptions(token_scores=False), self.stream.budget.tokens
-        decoder = TextDecoder(TorchEngine([model]), self.tokenizers, search, options, batch_tokens)
-        found = decoder([SourceText(text) for text in sources], lambda done: tick(done, len(sources)))
-        outputs = [translation.text for translation in found]
+        found = self.outputs(model, chosen, tick)
+        texts, answers = [each.output for each in found], [each.answers for each in found]
         for metric in self.metrics:
-            scores[metric.name] = metric.score(outputs, answers)
-        shown = _spread(len(chosen), self.config.samples)
-        samples = [(sources[i], outputs[i], answers[i]) for i in shown]
-        return Validation(scores, samples, sum(translation.out_cut for translation in found))
+            scores[metric.name] = metric.score(texts, answers)
+        shown = [found[i] for i in _spread(len(found), self.config.samples)]
+        samples = [(each.source, each.output, each.answers) for each in shown]
+        return Validation(scores, samples, sum(each.cut for each in found))
 
 
 def _spread(size: int, wanted: int | None) -> list[int]:

@@ -145,7 +145,7 @@ class Translator:
         """How long texts are treated."""
         if self.overlap and isinstance(self.search, SteppedSearch) and self.search.wants_length:
             raise UsageError("a wanted length and parts that overlap do not go together; leave out one of them")
-        if self.overlap and self.models.config.model.head.copies:
+        if self.overlap and self.models.config.seq2seq.head.copies:
             raise UsageError(
                 "parts that overlap do not go with a head that copies: each part numbers its unknown words for itself; "
                 "leave out overlap"
@@ -278,8 +278,8 @@ class Translator:
 
     def decoder(self, options: DecodeOptions) -> TextDecoder:
         """The decoder of this process, with the engine that supports the options."""
-        if options.copies and not self.models.config.model.head.copies:
-            kind = self.models.config.model.head.kind
+        if options.copies and not self.models.config.seq2seq.head.copies:
+            kind = self.models.config.seq2seq.head.kind
             raise UsageError(f"the model's head, {kind}, copies nothing; leave out copies, or train a head copynet")
         if options not in self._decoders:
             require_search_memory(self.search, self.models.config, len(self.models.tokenizers.tgt))

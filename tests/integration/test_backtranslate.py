@@ -10,6 +10,7 @@ import pytest
 from qkv.config import load_config
 from qkv.core.files import MANIFEST, read_manifest, verify_folder
 from qkv.core.outputs import MARKER
+from qkv.data.config import PairsConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.sampling import SampleConfig
 from qkv.training.recipe import Recipe
@@ -58,7 +59,9 @@ def test_what_is_printed_is_a_corpus_of_a_recipe(
 ) -> None:
     item = quiet(forks.qkv("backtranslate", model, *SETTINGS, "--mono", mono, "--out", straight))
     recipe = f"data:\n  root: elsewhere\n  train:\n  - {{kind: tsv, path: real.tsv}}\n  {item}text: {{shared: char}}\n"
-    real, synthetic = load_config(Recipe, written(scratch / "next.yaml", recipe.encode())).data.train
+    data = load_config(Recipe, written(scratch / "next.yaml", recipe.encode())).data
+    assert isinstance(data, PairsConfig)
+    real, synthetic = data.train
     assert real.files() == {"path": Path("real.tsv")}
     assert synthetic.files() == {"src": straight / "train.src", "tgt": straight / "train.tgt"}
 

@@ -142,7 +142,7 @@ def test_a_recipe_gives_what_training_would_take(teacher: Path, scratch: Path, f
     assert {f"{one}\t{two}" for one, two in [*zip(src, ref, strict=True), *held]} == {*rows[:40], *rows[43:]}
     assert not {one for one, _ in held} & set(src)
     read = load_config(Recipe, written(scratch / "next.yaml", f"{found}text: {{shared: char}}\n".encode()))
-    assert read.data.dev is not None
+    assert read.data.has_dev
     assert read.data.holdout is None
     # A dev set of its own is no business of ours.
     own = ("data.train.path=pairs.tsv", "data.holdout=null", "data.dev={kind: tsv, path: pairs.tsv}")

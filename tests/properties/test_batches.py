@@ -83,6 +83,6 @@ def test_what_is_collated_can_be_read_back(pairs: list[tuple[list[int], list[int
 def test_halves_make_the_whole(pairs: list[tuple[list[int], list[int]]]) -> None:
     batch = collate([src for src, _ in pairs], [tgt for _, tgt in pairs], SPECIAL, SPECIAL, range(len(pairs)))
     first, second = batch.split()
-    assert first.pairs + second.pairs == batch.pairs
+    assert first.examples + second.examples == batch.examples
     assert torch.equal(torch.cat([first.src, second.src]), batch.src)
     assert first.num_tgt_tokens + second.num_tgt_tokens == batch.num_tgt_tokens

@@ -57,7 +57,7 @@ def rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
         batch.tgt_in[index],
         batch.tgt_out[index],
         batch.tgt_weight[index],
-        pairs=[batch.pairs[row] for row in rows],
+        examples=[batch.examples[row] for row in rows],
     )
 
 
@@ -70,7 +70,7 @@ def wider(batch: Batch, src_columns: int, tgt_columns: int) -> Batch:
     pad = torch.nn.functional.pad
     src, src_keep = (pad(tensor, (0, src_columns)) for tensor in (batch.src, batch.src_keep))
     tgt_in, tgt_out, weight = (pad(each, (0, tgt_columns)) for each in (batch.tgt_in, batch.tgt_out, batch.tgt_weight))
-    return Batch(src, src_keep, tgt_in, tgt_out, weight, pairs=batch.pairs)
+    return Batch(src, src_keep, tgt_in, tgt_out, weight, examples=batch.examples)
 
 
 def littered(batch: Batch, seed: int) -> Batch:
@@ -79,7 +79,7 @@ def littered(batch: Batch, seed: int) -> Batch:
     src = torch.where(batch.src_keep, batch.src, garbage(batch.src, seed))
     tgt_in = torch.where(counts, batch.tgt_in, garbage(batch.tgt_in, seed + 1))
     tgt_out = torch.where(counts, batch.tgt_out, garbage(batch.tgt_out, seed + 2))
-    return Batch(src, batch.src_keep, tgt_in, tgt_out, batch.tgt_weight, batch.pairs)
+    return Batch(src, batch.src_keep, tgt_in, tgt_out, batch.tgt_weight, batch.examples)
 
 
 @each_form
@@ -161,7 +161,7 @@ def test_a_source_of_only_padding_does_not_poison_its_batch(form: str, pairs: Le
     """Finite output and finite gradients for it, the same as ever for the others; short and long."""
     pairs = [(3, 4), *pairs]
     batch = wider(batch_of(pairs, seed), more, more)
-    empty = Batch(batch.src, batch.src_keep.clone(), batch.tgt_in, batch.tgt_out, batch.tgt_weight, batch.pairs)
+    empty = Batch(batch.src, batch.src_keep.clone(), batch.tgt_in, batch.tgt_out, batch.tgt_weight, batch.examples)
     empty.src_keep[0] = False
     model = model_of(form)
     found = output_of(model, empty)

@@ -12,8 +12,9 @@ from qkv.core.errors import ArgumentError, CorruptFolder
 from qkv.core.files import new_folder, read_manifest, verify_folder
 from qkv.data.length_limit import LengthLimit
 from qkv.kernels.memory import available_memory
+from qkv.models.asked import require_seq2seq
 from qkv.models.base import Model
-from qkv.models.config import ModelConfig
+from qkv.models.config import ModelConfig, Seq2SeqConfig
 from qkv.models.kinds import AnyModel
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.weights import (
@@ -53,6 +54,11 @@ class SavedConfig(ExtensibleConfig):
     search: dict[str, Any] | None = None
     """Settings of the search that `qkv tune` chose on dev data, the default where none are given; null: the
     decoder's default search."""
+
+    @property
+    def seq2seq(self) -> Seq2SeqConfig:
+        """The model, which must be one from a source to a target."""
+        return require_seq2seq(self.model, "this")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from qkv.layers.positions import AnyPositions, positions
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import AnyResidual, PostNormConfig, residuals
 from qkv.models.base import MaxLengths
-from qkv.models.config import CrossAttentionSize, ModelConfig, models
+from qkv.models.config import CrossAttentionSize, ModelConfig, Seq2SeqConfig, models
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.transformer.global_tokens import find_global_tokens
 from qkv.models.transformer.model import Transformer
@@ -31,7 +31,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @models.register
-class TransformerConfig(ModelConfig):
+class TransformerConfig(Seq2SeqConfig):
     """The encoder-decoder Transformer; the defaults are the paper's base model."""
 
     kind: Literal["transformer"] = "transformer"

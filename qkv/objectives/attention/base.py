@@ -13,7 +13,7 @@ from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
 from qkv.functional.schedules import warm_up
 from qkv.models.base import Model
-from qkv.models.config import ModelConfig
+from qkv.models.config import Seq2SeqConfig
 from qkv.models.transformer.channels import auxiliary_losses
 
 Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
@@ -94,7 +94,7 @@ class AttentionLossConfig(Config):
 attention_losses = Kinds[AttentionLossConfig]("attention loss")
 
 
-def attention_problem(losses: Sequence[AttentionLossConfig], model: ModelConfig) -> str | None:
+def attention_problem(losses: Sequence[AttentionLossConfig], model: Seq2SeqConfig) -> str | None:
     """Why the model does not support these losses; None: it does."""
     if not losses:
         return None

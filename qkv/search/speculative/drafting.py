@@ -21,6 +21,6 @@ def require_draft(draft: object) -> None:
 
 def require_autoregressive(config: SavedConfig) -> None:
     """Raises UsageError if there is no next token that could be drafted."""
-    decoder = config.model.decoder
+    decoder = config.seq2seq.decoder
     if not decoder.autoregressive:
         raise UsageError(f"a model of the kind {decoder.kind} takes no drafts: it writes all tokens at once already")

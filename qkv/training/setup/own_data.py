@@ -7,6 +7,7 @@ from pathlib import Path
 from qkv.config import load_config
 from qkv.core.errors import DataError, UsageError
 from qkv.data.aligned import stored_pairs
+from qkv.data.config import PairsConfig
 from qkv.data.store import PairStore
 from qkv.evaluation.files import EvaluationSet, read_corpus, set_of_pairs
 from qkv.training.recipe import Recipe, SavedRecipe
@@ -38,6 +39,8 @@ def own_files(model: Path, split: str) -> tuple[Path, ...] | None:
     if run is None:
         return None
     data = load_config(SavedRecipe, run.config).data
+    if not isinstance(data, PairsConfig):
+        return ()
     corpus = data.test if split == "test" else data.dev
     return () if corpus is None else tuple(data.root / path for path in corpus.files().values())
 
@@ -50,6 +53,8 @@ def _run_of(model: Path) -> RunFolder | None:
 
 def _read(recipe: Recipe, run: RunFolder, split: str) -> EvaluationSet | None:
     data = recipe.data
+    if not isinstance(data, PairsConfig):
+        return None
     corpus = data.test if split == "test" else data.dev
     # Pairs that were held out of the training data, or were in memory, are kept in the run alone.
     held_out = corpus is None and data.holdout is not None

@@ -1,21 +1,17 @@
-"""From a recipe's files to tokenizers, prepared pairs and initial weights; what the run folder holds is reused."""
+"""From a recipe's files to tokenizers, prepared data and initial weights; what the run folder holds is reused."""
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder, verify_folder
-from qkv.data.length_limit import LengthLimit, fit_length_limit
-from qkv.data.parts import CorpusPart, data_parts
-from qkv.data.prepare import prepare_data
-from qkv.data.store import PairStore
+from qkv.data.tasks import Store, task_of
+from qkv.data.tasks.base import TextPart
 from qkv.models.base import Model
 from qkv.models.saved.folder import TOKENIZER, SavedConfig, load_model
 from qkv.models.saved.locate import locate_model
@@ -66,37 +62,27 @@ class PreparedData:
     """The prepared data of a run."""
 
     tokenizers: TokenizerPair
-    train: PairStore
-    dev: PairStore | None
+    train: Store
+    dev: Store | None
 
     @property
     def identity(self) -> str:
-        """The fingerprint that a resumed run checks: the training pairs and their token ids."""
+        """The fingerprint that a resumed run checks: the training data and their token ids."""
         tokenizers = [fingerprint(self.tokenizers.src), fingerprint(self.tokenizers.tgt)]
         return hashlib.sha256("/".join([self.train.fingerprint, *tokenizers]).encode()).hexdigest()
 
-    @cached_property
-    def length_limit(self) -> LengthLimit:
-        """How long the outputs of a model that learns from these pairs may be."""
-        return fit_length_limit(self.train.src_len, self.train.tgt_len)
-
     def saved_config(self, recipe: Recipe) -> SavedConfig:
-        """What a model that was trained on these pairs is saved with."""
-        return SavedConfig(
-            imports=recipe.imports,
-            model=recipe.model,
-            text=recipe.text,
-            longest_src=int(self.train.src_len.max()),
-            median_src=int(np.median(self.train.src_len)),
-            length_limit=self.length_limit,
-        )
+        """What a model that was trained on these data is saved with."""
+        facts = task_of(recipe.data).facts(self.train)
+        return SavedConfig(imports=recipe.imports, model=recipe.model, text=recipe.text, **facts)
 
 
 def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> PreparedData:
-    """Train the tokenizers if the run has none, and put the usable pairs into its data folder."""
-    parts = data_parts(recipe.data, counting("Reading"))
+    """Train the tokenizers if the run has none, and put the usable examples into its data folder."""
+    task = task_of(recipe.data)
+    parts = task.parts(counting("Reading"))
     tokenizers = recipe.model.tokenizers(_tokenizers(recipe, parts["train"], run, counting))
-    stores = prepare_data(recipe.data, parts, tokenizers, run.path / "data", counting("Preparing pairs"))
+    stores = task.prepare(parts, tokenizers, run.path / "data", counting(f"Preparing {task.unit}"))
     return PreparedData(tokenizers, stores["train"], stores.get("dev"))
 
 
@@ -104,19 +90,19 @@ def open_prepared(recipe: Recipe, run: RunFolder) -> PreparedData:
     """Open what `prepare` made before, without reading the original files; raises CorruptFolder if it is missing."""
     verify_folder(run.tokenizer)
     tokenizers = recipe.model.tokenizers(recipe.text.load(run.tokenizer))
-    train = PairStore.open(run.train_data)
-    has_dev = recipe.data.dev is not None or recipe.data.holdout is not None
-    return PreparedData(tokenizers, train, PairStore.open(run.dev_data) if has_dev else None)
+    task = task_of(recipe.data)
+    train = task.open(run.train_data)
+    return PreparedData(tokenizers, train, task.open(run.dev_data) if recipe.data.has_dev else None)
 
 
-def _tokenizers(recipe: Recipe, train: CorpusPart, run: RunFolder, counting: CountingFactory) -> TokenizerPair:
+def _tokenizers(recipe: Recipe, train: TextPart, run: RunFolder, counting: CountingFactory) -> TokenizerPair:
     """Those of the run, or else those that the recipe asks for. Damaged ones were removed when the run was opened."""
     if run.tokenizer.exists():
         return recipe.text.load(run.tokenizer)
     return make_tokenizers(recipe, train, run.tokenizer, counting)
 
 
-def make_tokenizers(recipe: Recipe, train: CorpusPart, folder: Path, counting: CountingFactory) -> TokenizerPair:
+def make_tokenizers(recipe: Recipe, train: TextPart, folder: Path, counting: CountingFactory) -> TokenizerPair:
     """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
     if recipe.tokenizers is None and recipe.start_from is not None:
         save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
@@ -129,8 +115,8 @@ def make_tokenizers(recipe: Recipe, train: CorpusPart, folder: Path, counting: C
     return recipe.text.load(folder)
 
 
-def train_tokenizers(text: TextConfig, train: CorpusPart, folder: Path) -> TokenizerPair:
-    """Learn the tokenizers from the training pairs and save them."""
+def train_tokenizers(text: TextConfig, train: TextPart, folder: Path) -> TokenizerPair:
+    """Learn the tokenizers from the training data and save them."""
     pair = text.train(lambda: train.texts("src"), lambda: train.texts("tgt"))
     save_tokenizers(text, pair, folder)
     return pair

@@ -13,7 +13,7 @@ from pathlib import Path
 from qkv.core.errors import DataError, UsageError
 from qkv.core.progress import Reporter
 from qkv.data.aligned import read_aligned, stored_pairs, write_aligned
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.translate.closest import closest_to
@@ -28,7 +28,7 @@ STORES = "stores"
 DISTILLED = PairFolder("distilled data", "teacher", given=SRC, written=TGT, beside=(REF, DEV_SRC, DEV_TGT))
 
 
-def prepare_recipe(data: DataConfig, translator: Translator, out: Path, reporter: Reporter) -> None:
+def prepare_recipe(data: PairsConfig, translator: Translator, out: Path, reporter: Reporter) -> None:
     """The pairs that training would take, by the teacher's tokenizers; and the pairs that the recipe holds out."""
     if len({corpus.weight for corpus in data.train}) > 1:
         raise UsageError("data.train has corpora of different weight, which one file cannot keep: distil one at a time")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from qkv.config import load_config, with_overrides
 from qkv.core.errors import ArgumentError, ConfigError
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.models.transformer.config import TransformerConfig
 from qkv.search.beam import BeamConfig
 from qkv.text import TextConfig
@@ -38,8 +38,8 @@ def recipe(**keys: Any) -> Recipe:
         (lambda: recipe(training={"stop_after": 5}), "Recipe: training.stop_after: 5 has no unit"),
         (lambda: recipe(batch=BeamConfig()), "Recipe: batch: must be a group of keys, not an object of the type Beam"),
         (lambda: recipe(seed=object()), "Recipe: seed: must be a whole number, not an object of the type object"),
-        (lambda: recipe(data=None), "Recipe: data: must be a group of keys, not null (empty)"),
-        (lambda: Recipe(), "Recipe: data: is missing; add it (a group of keys)"),
+        (lambda: recipe(data=None), "Recipe: data: must be one of the kinds of data ("),
+        (lambda: Recipe(), "Recipe: data: is missing; add it (one of the kinds of data ("),
         (
             lambda: recipe(validation={"patience": 3}),
             "Recipe: validation.metrics and validation.patience need dev data",
@@ -127,7 +127,7 @@ def test_a_changed_copy_is_a_whole_config() -> None:
 
 def test_groups_are_configs_or_dicts() -> None:
     built = Recipe(
-        data=DataConfig(train=DATA["train"]), text=TextConfig(shared="char"), training=TrainingConfig(stop_after="5u")
+        data=PairsConfig(train=DATA["train"]), text=TextConfig(shared="char"), training=TrainingConfig(stop_after="5u")
     )
     assert built == recipe(training={"stop_after": "5u"})
 

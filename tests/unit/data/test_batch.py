@@ -23,7 +23,7 @@ def test_tensors() -> None:
     assert batch.tgt_out.tolist() == [[20, 3, 0], [21, 22, 3], [3, 0, 0]]
     assert batch.tgt_weight.tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
     assert (batch.src.dtype, batch.src_keep.dtype, batch.tgt_weight.dtype) == (torch.int64, torch.bool, torch.float32)
-    assert batch.pairs == [7, 3, 5]
+    assert batch.examples == [7, 3, 5]
 
 
 def test_special_ids_of_each_side() -> None:
@@ -46,7 +46,7 @@ def test_split_keeps_every_row() -> None:
     assert first.num_tgt_tokens + second.num_tgt_tokens == batch.num_tgt_tokens
     for field in dataclasses.fields(Batch):
         whole, halves = getattr(batch, field.name), [getattr(half, field.name) for half in (first, second)]
-        if field.name == "pairs":
+        if field.name == "examples":
             assert halves[0] + halves[1] == whole
         else:
             assert torch.equal(torch.cat(halves), whole)
@@ -66,4 +66,4 @@ def test_no_rows() -> None:
 def test_to_device() -> None:
     moved = example().to("meta")
     assert all(getattr(moved, name).is_meta for name in ("src", "src_keep", "tgt_in", "tgt_out", "tgt_weight"))
-    assert moved.pairs == example().pairs
+    assert moved.examples == example().examples

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qkv.core.errors import ConfigError
-from qkv.data.config import BatchConfig, DataConfig
+from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.readers import TextCorpus, TsvCorpus
 
 TEXT = {"kind": "text", "src": "a.src", "tgt": "a.tgt"}
@@ -13,17 +13,17 @@ TSV = {"kind": "tsv", "path": "a.tsv", "weight": 0.5}
 
 
 def test_one_corpus_or_a_list() -> None:
-    one = DataConfig.model_validate({"train": TEXT})
-    assert one == DataConfig.model_validate({"train": [TEXT]})
+    one = PairsConfig.model_validate({"train": TEXT})
+    assert one == PairsConfig.model_validate({"train": [TEXT]})
     assert one.train == (TextCorpus(src=Path("a.src"), tgt=Path("a.tgt")),)
-    both = DataConfig.model_validate({"train": [TEXT, TSV]})
+    both = PairsConfig.model_validate({"train": [TEXT, TSV]})
     assert isinstance(both.train[1], TsvCorpus)
     assert both.train[1].weight == 0.5
 
 
 def test_what_is_dumped_reads_back_equal() -> None:
-    config = DataConfig.model_validate({"train": [TEXT, TSV], "dev": TEXT, "root": "/somewhere"})
-    assert DataConfig.model_validate(config.model_dump(mode="json")) == config
+    config = PairsConfig.model_validate({"train": [TEXT, TSV], "dev": TEXT, "root": "/somewhere"})
+    assert PairsConfig.model_validate(config.model_dump(mode="json")) == config
     assert BatchConfig.model_validate(BatchConfig(pairs=3).model_dump()) == BatchConfig(pairs=3)
 
 
@@ -46,7 +46,7 @@ def test_what_is_dumped_reads_back_equal() -> None:
 )
 def test_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
-        DataConfig.model_validate(wrong)
+        PairsConfig.model_validate(wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"tokens": 1}, {"pairs": 0}, {"tokens": "many"}])

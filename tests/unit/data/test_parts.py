@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qkv.core.errors import DataError, UsageError
-from qkv.data.config import DataConfig
+from qkv.data.config import PairsConfig
 from qkv.data.parts import choose_holdout, data_parts, text_hash
 from qkv.data.prepare import prepare_data
 from qkv.data.readers import TextCorpus
@@ -19,8 +19,8 @@ WORDS = [(f"w{i % 60}", f"x{i}") for i in range(100)]
 """100 pairs of 60 sources: 40 of them have two targets."""
 
 
-def config(root: Path, **more: object) -> DataConfig:
-    return DataConfig.model_validate({"root": root, "train": {"kind": "text", "src": "t.src", "tgt": "t.tgt"}, **more})
+def config(root: Path, **more: object) -> PairsConfig:
+    return PairsConfig.model_validate({"root": root, "train": {"kind": "text", "src": "t.src", "tgt": "t.tgt"}, **more})
 
 
 class TestHoldout:
@@ -53,7 +53,7 @@ class TestHoldout:
     def test_weights_count_in_train_only(self, tmp_path: Path, write_text: WriteText) -> None:
         write_text("t", WORDS)
         train = {"kind": "text", "src": "t.src", "tgt": "t.tgt", "weight": 3}
-        parts = data_parts(DataConfig.model_validate({"root": tmp_path, "train": train, "holdout": 5}))
+        parts = data_parts(PairsConfig.model_validate({"root": tmp_path, "train": train, "holdout": 5}))
         assert [parts[name].corpora[0].weight for name in ("train", "dev")] == [3, 1]
 
     def test_more_than_there_is(self, tmp_path: Path, write_text: WriteText) -> None:
@@ -81,11 +81,11 @@ class TestParts:
         write_text("t", WORDS)
         train = [{"kind": "text", "src": "t.src", "tgt": "t.tgt"}, {"kind": "tsv", "path": "none.tsv"}]
         with pytest.raises(DataError, match=r"none\.tsv: no such file; correct data\.train\.1\.path"):
-            data_parts(DataConfig.model_validate({"root": tmp_path, "train": train}))
+            data_parts(PairsConfig.model_validate({"root": tmp_path, "train": train}))
 
     def test_folder_for_a_file(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"is a folder, not a file; correct data\.train\.path"):
-            data_parts(DataConfig.model_validate({"root": tmp_path, "train": {"kind": "tsv", "path": "."}}))
+            data_parts(PairsConfig.model_validate({"root": tmp_path, "train": {"kind": "tsv", "path": "."}}))
 
     def test_texts_of_a_side(self, tmp_path: Path, write_text: WriteText) -> None:
         write_text("t", WORDS)
@@ -95,7 +95,7 @@ class TestParts:
 
 
 class TestPrepare:
-    def prepare(self, data: DataConfig, tokenizers: TokenizerPair, folder: Path) -> tuple[bool, str]:
+    def prepare(self, data: PairsConfig, tokenizers: TokenizerPair, folder: Path) -> tuple[bool, str]:
         """Whether the store of train was built, and its fingerprint."""
         calls: list[int] = []
         stores = prepare_data(data, data_parts(data), tokenizers, folder, lambda done, total: calls.append(done))

@@ -66,7 +66,7 @@ def store(make_store: MakeStore) -> PairStore:
 
 def equal(one: Batch, other: Batch) -> bool:
     names = ("src", "src_keep", "tgt_in", "tgt_out", "tgt_weight")
-    return one.pairs == other.pairs and all(torch.equal(getattr(one, n), getattr(other, n)) for n in names)
+    return one.examples == other.examples and all(torch.equal(getattr(one, n), getattr(other, n)) for n in names)
 
 
 def test_an_epoch_has_every_pair_once(store: PairStore, tokenizers: TokenizerPair) -> None:
@@ -74,10 +74,10 @@ def test_an_epoch_has_every_pair_once(store: PairStore, tokenizers: TokenizerPai
     seen = []
     for index in range(len(stream.plan(0))):
         batch = stream.batch(0, index)
-        seen += batch.pairs
+        seen += batch.examples
         assert batch.src.numel() <= 100
         assert batch.tgt_out.numel() <= 100
-        for row, pair in enumerate(batch.pairs):
+        for row, pair in enumerate(batch.examples):
             assert tokenizers.src.decode(batch.src[row].tolist()) == PAIRS[pair][0]
             assert tokenizers.tgt.decode(batch.tgt_out[row].tolist()) == PAIRS[pair][1]
             assert int(batch.src_keep[row].sum()) == store.src_len[pair]
@@ -103,7 +103,7 @@ def test_ranks_share_the_batches_of_one(store: PairStore, tokenizers: TokenizerP
     for index in range(len(stream.plan(0))):
         whole = stream.batch(0, index)
         shares = [stream.batch(0, index, rank, world) for rank in range(world)]
-        assert sorted(pair for part in shares for pair in part.pairs) == sorted(whole.pairs)
+        assert sorted(pair for part in shares for pair in part.examples) == sorted(whole.examples)
         assert sum(part.num_tgt_tokens for part in shares) == whole.num_tgt_tokens
 
 
@@ -111,7 +111,7 @@ class TestSampling:
     def extra(self, stream: BatchStream, epoch: int) -> dict[int, int]:
         """How many ids 110 each source got."""
         batches = (stream.batch(epoch, index) for index in range(len(stream.plan(epoch))))
-        return {pair: int((b.src[row] == 110).sum()) for b in batches for row, pair in enumerate(b.pairs)}
+        return {pair: int((b.src[row] == 110).sum()) for b in batches for row, pair in enumerate(b.examples)}
 
     def stream(self, store: PairStore, seed: int, budget: int = 100, always: int = 0) -> BatchStream:
         tokenizer = LongerWords(always)

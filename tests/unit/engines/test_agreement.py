@@ -21,7 +21,7 @@ KINDS: list[dict[str, Any]] = [{}, {"decoder": {"kind": "ctc"}}, {"decoder": {"k
 
 
 def fast_engine(saved: SavedModel, folder: Path, int8: bool) -> Engine:
-    if saved.config.model.decoder.autoregressive:
+    if saved.config.seq2seq.decoder.autoregressive:
         export_ctranslate2(saved, folder, "int8" if int8 else None)
         return CTranslate2Engine(folder, 1)
     return OnnxEngine(as_graph(saved, int8), 1)

@@ -18,10 +18,20 @@ def tgt() -> list[str]:
     return TGT
 
 
-@pytest.mark.parametrize("given", [{}, {"src": "char"}, {"shared": "char", "src": "char"}, {"tgt": "char"}])
+@pytest.mark.parametrize("given", [{"src": "char"}, {"shared": "char", "src": "char"}])
 def test_either_shared_or_both_sides(given: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="either shared, or both src and tgt"):
         TextConfig.model_validate(given)
+
+
+@pytest.mark.parametrize(("given", "size"), [({}, 5), ({"tgt": "char"}, 5 + 4)])
+def test_a_source_that_is_no_text_needs_no_tokenizer(given: dict[str, str], size: int, tmp_path: Path) -> None:
+    config = TextConfig.model_validate(given)
+    pair = config.train(src, tgt)
+    assert pair.shared
+    assert len(pair.tgt) == size
+    config.save(pair, tmp_path)
+    assert config.load(tmp_path).speaks_as(pair)
 
 
 def test_a_shared_tokenizer_learns_from_both_sides_and_is_stored_once(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """One update at a time: accumulation, out of memory, numbers that are not finite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from qkv.core.errors import QkvError
 from qkv.core.files import sha256_of
 from qkv.data.batch import Batch
+from qkv.data.tasks.base import TrainingBatch
 from qkv.layers.feed_forward import FeedForward
 from qkv.models.base import Model
 from qkv.models.transformer.config import TransformerConfig
@@ -40,7 +41,7 @@ def loop(in_memory: Path, data: Path) -> Loop:
     return make_loop(recipe, prepare(recipe, run, SilentTrainingReporter().counting), None, Team())
 
 
-def gradient_of(loop: Loop, batches: list[Batch]) -> tuple[Tensor, Sums]:
+def gradient_of(loop: Loop, batches: Sequence[TrainingBatch]) -> tuple[Tensor, Sums]:
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
     sums = add_gradients(loop.learner.model, loop.objective, batches, 1, False)
@@ -198,8 +199,8 @@ def test_a_bad_update_is_skipped(
     assert [(line["skipped"], line["update"]) for line in skipped] == [(1, 3), (2, 3)]
     prepared = prepare(recipe, RunFolder(recipe.run), SilentTrainingReporter().counting)
     stream = make_loop(recipe, prepared, None, Team()).stream
-    assert skipped[0]["pairs"] == stream.batch(0, 2).pairs
-    assert skipped[1]["pairs"] == stream.batch(0, 3).pairs
+    assert skipped[0]["pairs"] == stream.batch(0, 2).examples
+    assert skipped[1]["pairs"] == stream.batch(0, 3).examples
     assert [line["update"] for line in lines if "loss" in line and "update" in line] == [1, 2, 3, 4, 5, 6]
     assert sum("update 3 was not applied" in sentence for sentence in said) == 2
     assert all(word in said[-6] + said[-5] + said[-4] + said[-3] for word in ("in a row", "metrics.jsonl"))

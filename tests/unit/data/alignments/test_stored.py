@@ -81,11 +81,11 @@ def test_a_batch_has_the_links_of_its_rows(tmp_path: Path, tokenizers: Tokenizer
     batch = stream.batch(0, 0)
     assert batch.alignment is not None
     assert batch.alignment.shape == (3, *batch.tgt_out.shape[1:], batch.src.shape[1])
-    row = batch.pairs.index(2)
+    row = batch.examples.index(2)
     wanted = torch.zeros_like(batch.alignment[row])
     wanted[0, 1] = wanted[2, 0] = 1
     assert torch.equal(batch.alignment[row], wanted)
-    assert batch.alignment[batch.pairs.index(0), 0].tolist()[:3] == [0.5, 0, 0.5]
+    assert batch.alignment[batch.examples.index(0), 0].tolist()[:3] == [0.5, 0, 0.5]
     first, second = batch.split()
     assert first.alignment is not None
     assert second.alignment is not None
