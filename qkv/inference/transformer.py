@@ -24,7 +24,6 @@ from qkv.inference.layers import (
 )
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
-from qkv.layers.frozen import frozen_copy
 from qkv.models.base import Output
 from qkv.models.heads.base import NO_CONTEXT, HeadContext
 from qkv.models.transformer.decoder import Decoder
@@ -35,13 +34,12 @@ from qkv.models.transformer.model import Transformer
 class FusedEncoder:
     """An `Encoder` without gradients. It copies weights: make a new one after they have changed."""
 
-    def __init__(self, encoder: Encoder, by_columns: bool = False) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
         # A shared layer is fused once.
         made = {layer: FusedEncoderLayer(layer) for layer in encoder.in_order()}
         self.layers = [made[layer] for layer in encoder.in_order()]
-        if by_columns:
-            lay_by_columns(*(layer.attention for layer in made.values()))
+        lay_by_columns(*(layer.attention for layer in made.values()))
 
     def __call__(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Embedded source [B, S, D] to memory [B, S, M]."""
@@ -53,14 +51,13 @@ class FusedEncoder:
 class FusedDecoder:
     """A `Decoder` without gradients. It copies weights: make a new one after they have changed."""
 
-    def __init__(self, decoder: Decoder, by_columns: bool = False) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self.decoder, self.wiring, self.depth = decoder, decoder.wiring, decoder.depth
         made = {layer: FusedDecoderLayer(layer) for layer in decoder.in_order()}
         self.layers = [made[layer] for layer in decoder.in_order()]
         self.sources = SourceProjections(decoder)
-        if by_columns:
-            attentions = [part for layer in made.values() for part in (layer.attention, layer.cross_attention)]
-            lay_by_columns(*attentions, self.sources)
+        attentions = [part for layer in made.values() for part in (layer.attention, layer.cross_attention)]
+        lay_by_columns(*attentions, self.sources)
 
     def whole(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
         """All positions [B, T, D] at once, as `Decoder.forward`."""
@@ -86,15 +83,14 @@ class TransformerInference:
     Args:
         model: An autoregressive model.
         attention: Give the cross-attention of the last layer with every output, whatever the head needs.
-        few_rows: Use the weight layout for products with a few rows, as in verification.
     """
 
-    def __init__(self, model: Transformer, attention: bool = False, few_rows: bool = False) -> None:
+    def __init__(self, model: Transformer, attention: bool = False) -> None:
         self.attention = attention or model.head.needs_attention
-        model = copied_by_columns(model) if few_rows else frozen_copy(model)
-        self.head = model.head.for_few_rows() if few_rows else model.head
-        self.encoder = FusedEncoder(model.encoder, few_rows)
-        self.decoder = FusedDecoder(model.decoder, few_rows)
+        model = copied_by_columns(model)
+        self.head = model.head.by_columns()
+        self.encoder = FusedEncoder(model.encoder)
+        self.decoder = FusedDecoder(model.decoder)
         self.src_embed, self.tgt_embed = (side.for_inference() for side in (model.src_embedder, model.tgt_embedder))
         self.tgt_limit = model.limits.tgt
         first = next(model.decoder.in_order())

@@ -21,7 +21,7 @@ def fused(model: TransformerModel) -> TransformerModel:
     """
     copied = copied_by_columns(model)
     copied.encoder, copied.decoder = WholeEncoder(copied.encoder), WholeDecoder(copied.decoder)
-    copied.head = copied.head.for_few_rows()
+    copied.head = copied.head.by_columns()
     return copied
 
 
@@ -31,7 +31,7 @@ class WholeEncoder(Encoder):
     def __init__(self, encoder: Encoder) -> None:
         layers = [cast(EncoderLayer, layer) for layer in encoder.layers]
         super().__init__(layers, encoder.num_layers, encoder.final, encoder.depth, encoder.wiring)
-        self.fast = FusedEncoder(encoder, by_columns=True)
+        self.fast = FusedEncoder(encoder)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         return self.fast(x, context)
@@ -43,7 +43,7 @@ class WholeDecoder(Decoder):
     def __init__(self, decoder: Decoder) -> None:
         layers = [cast(DecoderLayer, layer) for layer in decoder.layers]
         super().__init__(layers, decoder.num_layers, decoder.final, decoder.depth, decoder.wiring)
-        self.fast = FusedDecoder(decoder, by_columns=True)
+        self.fast = FusedDecoder(decoder)
 
     def forward(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
         return self.fast.whole(x, context, memory, cross_context)

@@ -1,7 +1,6 @@
 """The base class of all attention kinds, its config, and the registry."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -22,8 +21,7 @@ class KeyValue(NamedTuple):
     values: Tensor
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """The new positions of an inference pass, W per row, and the keys that they may attend to."""
 
     context: AttentionContext
@@ -43,8 +41,7 @@ class Block:
         return past
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(NamedTuple):
     """The source as the new positions of an inference pass attend to it, in one layer."""
 
     source: KeyValue

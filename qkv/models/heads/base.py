@@ -123,8 +123,8 @@ class Head(nn.Module):
         """The head's own scores of the source positions, of padding too; only if it `needs_memory`."""
         raise NotImplementedError
 
-    def for_few_rows(self) -> "Head":
-        """The head for inference, with the weight layout for products with a few rows."""
+    def by_columns(self) -> "Head":
+        """The head for inference, with its matrices in column-major layout (see `inference.layers`)."""
         return self
 
 

@@ -80,6 +80,6 @@ class LinearHead(Head):
         """See `kernels.labels.label_and_best_log_probs`."""
         return label_and_best_log_probs(states, self.weight, labels)
 
-    def for_few_rows(self) -> "LinearHead":
-        by_columns = self.weight.detach().t().contiguous().t()
-        return LinearHead(nn.Parameter(by_columns, requires_grad=False))
+    def by_columns(self) -> "LinearHead":
+        columns = self.weight.detach().t().contiguous().t()
+        return LinearHead(nn.Parameter(columns, requires_grad=False))

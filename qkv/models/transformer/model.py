@@ -90,7 +90,7 @@ class Transformer(Model):
 
         return Inference(
             steps=lambda attention: TransformerInference(self, attention),
-            blocks=lambda attention: TransformerInference(self, attention, few_rows=True),
+            blocks=lambda attention: TransformerInference(self, attention),
             reason="the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr",
         )
 
