@@ -20,6 +20,11 @@ def scaled_dot_scores(q: Heads, k: KeyHeads) -> AttentionWeights:
     return dot_scores(q, k) / math.sqrt(q.shape[-1])
 
 
+def general_scores(q: Heads, k: KeyHeads, w: Float[Tensor, "H E E"]) -> AttentionWeights:
+    """Q W Kᵀ, one W per head (Luong et al. 2015)."""
+    return dot_scores(q @ w, k)
+
+
 def masked_softmax(scores: AttentionWeights, mask: Mask | None = None) -> AttentionWeights:
     """exp(s_j) / Σ_j' exp(s_j') over the keys that the mask allows; a row without an allowed key gets zeros.
 

@@ -11,7 +11,7 @@ from qkv import Trainer, Translator
 from qkv.training.run.folder import read_metrics
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-MODELS = ["autoregressive", "ctc"]
+MODELS = ["autoregressive", "ctc", "recurrent"]
 
 # Another processor rounds differently and adds in another order, which moves a log-probability by about 1e-6. A weight
 # that is read into the wrong place moves it by far more than this.
@@ -32,9 +32,10 @@ def test_an_old_model_translates(name: str) -> None:
             assert each.token_scores == pytest.approx(scores, rel=CLOSE, abs=CLOSE), case["search"]
 
 
-def test_an_old_model_scores() -> None:
-    translator = Translator(FIXTURES / "autoregressive" / "model", "torch")
-    for case in expected("autoregressive")["pairs"]:
+@pytest.mark.parametrize("name", ["autoregressive", "recurrent"])
+def test_an_old_model_scores(name: str) -> None:
+    translator = Translator(FIXTURES / name / "model", "torch")
+    for case in expected(name)["pairs"]:
         found = translator.score((case["source"], case["target"]))
         assert found.tokens == case["tokens"]
         assert found.token_scores == pytest.approx(case["token_scores"], rel=CLOSE, abs=CLOSE)

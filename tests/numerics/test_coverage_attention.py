@@ -114,10 +114,9 @@ def test_in_a_recurrent_decoder_it_is_the_same_equation() -> None:
     steps, memory, keep = numbers(3, 4, 8), numbers(2, 7, 8, seed=1), ragged([7, 5])
     carried, found = attention.first(4, memory), []
     for q in steps:
-        context, weights = attention(q, attention.key(memory), memory, keep, carried)
-        carried = attention.carry(carried, weights)
-        torch.testing.assert_close(context, (weights[:, None] @ memory.repeat_interleave(2, 0))[:, 0])
-        found.append(weights)
+        context, weights, carried = attention(q[:, None], attention.keys(memory), memory, keep, carried)
+        torch.testing.assert_close(context, weights @ memory.repeat_interleave(2, 0))
+        found.append(weights[:, 0])
     q = attention.query(steps).transpose(0, 1)[:, None]
     k = attention.key(memory).repeat_interleave(2, 0)[:, None]
     wanted = by_loops(q, k, attention.coverage, attention.score.v, [7, 7, 5, 5])
@@ -130,6 +129,6 @@ def test_in_a_recurrent_decoder_it_starts_as_additive_attention() -> None:
     q, memory, keep = numbers(4, 8), numbers(2, 7, 8, seed=1), ragged([7, 5])
     carried = numbers(4, 7, seed=2).abs()
     for ours, theirs in zip(
-        *(each(q, each.key(memory), memory, keep, carried) for each in (attention, additive)), strict=True
+        *(each(q[:, None], each.keys(memory), memory, keep, carried)[:2] for each in (attention, additive)), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)

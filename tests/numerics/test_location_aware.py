@@ -113,7 +113,7 @@ def test_in_a_recurrent_decoder_it_is_the_same_equation() -> None:
     attention = LocationAwareRecurrent(8, filters=3, width=5, window=3).double()
     q, memory, before = numbers(4, 8), numbers(2, 7, 8, seed=1), numbers(4, 7, seed=2).softmax(-1)
     keep = ragged([7, 5])
-    context, weights = attention(q, attention.key(memory), memory, keep, before)
+    context, weights = (part[:, 0] for part in attention(q[:, None], attention.keys(memory), memory, keep, before)[:2])
     for row in range(4):
         keys = attention.key(memory[row // 2])
         features = location_features(before[None, row : row + 1], attention.filters)[0, 0]

@@ -10,12 +10,13 @@ from qkv.functional.attention import (
     additive_scores,
     cosine_scores,
     entmax,
+    general_scores,
     masked_softmax,
     scaled_dot_scores,
     sparsemax,
 )
 from qkv.kernels import attention as additive
-from qkv.layers.attention.scores import Additive, Cosine, Dot, ScaledDot
+from qkv.layers.attention.scores import Additive, Cosine, Dot, General, ScaledDot
 
 
 def draw(*shape: int) -> Tensor:
@@ -51,14 +52,23 @@ def test_cosine_ignores_lengths_and_lies_within_its_scale() -> None:
     torch.testing.assert_close(cosine_scores(q, q, scale).diagonal(dim1=2, dim2=3), scale[:, None].expand(2, 3, 4))
 
 
+def test_general_is_a_loop_over_pairs() -> None:
+    q, k, w = draw(2, 3, 4, 5).detach(), draw(2, 3, 6, 5).detach(), draw(3, 5, 5).detach()
+    scores = general_scores(q, k, w)
+    for b, h, i, j in [(0, 0, 0, 0), (1, 2, 3, 5), (0, 1, 2, 4)]:
+        terms = [q[b, h, i, e] * w[h, e, f] * k[b, h, j, f] for e in range(5) for f in range(5)]
+        assert float(scores[b, h, i, j]) == pytest.approx(float(sum(terms)), abs=1e-12)
+
+
 def test_modules_of_scores_equal_their_equations() -> None:
     q, k = draw(2, 3, 4, 5), draw(2, 3, 6, 5)
-    cosine, added = Cosine(3).double(), Additive(3, 5).double()
+    cosine, added, general = Cosine(3).double(), Additive(3, 5).double(), General(3, 5).double()
     pairs = [
         (ScaledDot(), scaled_dot_scores(q, k)),
         (Dot(), q @ k.transpose(2, 3)),
         (cosine, cosine_scores(q, k, cosine.log_scale.exp())),
         (added, additive_scores(q, k, added.v)),
+        (general, general_scores(q, k, general.weight)),
     ]
     for module, wanted in pairs:
         torch.testing.assert_close(module(module.queries(q), module.keys(k)), wanted, rtol=0, atol=1e-10)

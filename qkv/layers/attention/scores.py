@@ -80,6 +80,28 @@ class Dot(AttentionScore):
 
 
 @scores.register
+class GeneralConfig(ScoreConfig):
+    """q·W k with one matrix W per head (Luong et al. 2015)."""
+
+    kind: Literal["general"] = "general"
+
+    def build(self, num_heads: int, head_width: int) -> AttentionScore:
+        return General(num_heads, head_width)
+
+
+class General(Dot):
+    """q·W k; W starts as N(0, 1 / E²), so that scores vary about as much as those of `scaled_dot`."""
+
+    def __init__(self, num_heads: int, head_width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_heads, head_width, head_width))
+        nn.init.normal_(self.weight, std=1 / head_width)
+
+    def queries(self, q: Tensor) -> Tensor:
+        return super().queries(q @ self.weight)
+
+
+@scores.register
 class CosineScoreConfig(ScoreConfig):
     """cos(q, k) times a learned scale per head."""
 

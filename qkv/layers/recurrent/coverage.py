@@ -5,9 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from qkv.core.shapes import SrcKeep
 from qkv.functional.attention import coverage_scores, masked_softmax
-from qkv.layers.recurrent.attention import AdditiveAttention, RecurrentAttentionConfig, recurrent_attentions
+from qkv.layers.recurrent.attention import FollowingAttention, RecurrentAttentionConfig, recurrent_attentions
 
 
 @recurrent_attentions.register
@@ -20,7 +19,7 @@ class CoverageRecurrentConfig(RecurrentAttentionConfig):
         return CoverageRecurrent(d_model)
 
 
-class CoverageRecurrent(AdditiveAttention):
+class CoverageRecurrent(FollowingAttention):
     """a_tj = softmax_j v·tanh(W q + U k_j + w c_tj) with c_t = Σ_{t' < t} a_t'; see `CoverageAttention`."""
 
     def __init__(self, d_model: int) -> None:
@@ -35,9 +34,6 @@ class CoverageRecurrent(AdditiveAttention):
         """The sum of all weights so far."""
         return before + weights
 
-    def weights(self, q: Tensor, keys: Tensor, keep: SrcKeep, before: Tensor) -> Tensor:
-        sentences, hypotheses = len(keys), len(q) // len(keys)
-        keys, keep = (part.repeat_interleave(hypotheses, 0)[:, None] for part in (keys, keep))
-        scores = coverage_scores(q[:, None], keys, before[:, None], self.coverage, self.score.v)
-        weights = masked_softmax(scores[:, :, None], keep[:, :, None])
-        return weights.view(sentences, hypotheses, 1, -1).transpose(1, 2)
+    def next(self, query: Tensor, keys: Tensor, keep: Tensor, before: Tensor) -> Tensor:
+        scores = coverage_scores(query, keys, before, self.coverage, self.score.v)
+        return masked_softmax(scores[:, :, None], keep[:, :, None])[:, :, 0]

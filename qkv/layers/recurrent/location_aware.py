@@ -6,10 +6,9 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from qkv.core.shapes import SrcKeep
 from qkv.functional.attention import location_aware_scores, location_features, masked_softmax, near_median
 from qkv.layers.attention.cross.location_aware import odd
-from qkv.layers.recurrent.attention import AdditiveAttention, RecurrentAttentionConfig, recurrent_attentions
+from qkv.layers.recurrent.attention import FollowingAttention, RecurrentAttentionConfig, recurrent_attentions
 
 
 @recurrent_attentions.register
@@ -33,7 +32,7 @@ class LocationAwareRecurrentConfig(RecurrentAttentionConfig):
         return LocationAwareRecurrent(d_model, self.filters, self.width, self.window)
 
 
-class LocationAwareRecurrent(AdditiveAttention):
+class LocationAwareRecurrent(FollowingAttention):
     """a_tj = softmax_j v·tanh(W q + U k_j + V f_tj) with f_t = F * a_t-1; see `LocationAwareAttention`."""
 
     def __init__(self, d_model: int, filters: int = 8, width: int = 11, window: int | None = None) -> None:
@@ -44,11 +43,8 @@ class LocationAwareRecurrent(AdditiveAttention):
         nn.init.normal_(self.filters, std=width**-0.5)
         nn.init.normal_(self.location, std=filters**-0.5)
 
-    def weights(self, q: Tensor, keys: Tensor, keep: SrcKeep, before: Tensor) -> Tensor:
-        sentences, hypotheses, last = len(keys), len(q) // len(keys), before[:, None]
-        keys, keep = (part.repeat_interleave(hypotheses, 0)[:, None] for part in (keys, keep))
-        features = location_features(last, self.filters.to(last.dtype))
-        scores = location_aware_scores(q[:, None], keys, features, self.location, self.score.v)
-        allowed = keep if self.window is None else keep & near_median(last, self.window)
-        weights = masked_softmax(scores[:, :, None], allowed[:, :, None])
-        return weights.view(sentences, hypotheses, 1, -1).transpose(1, 2)
+    def next(self, query: Tensor, keys: Tensor, keep: Tensor, before: Tensor) -> Tensor:
+        features = location_features(before, self.filters.to(before.dtype))
+        scores = location_aware_scores(query, keys, features, self.location, self.score.v)
+        allowed = keep if self.window is None else keep & near_median(before, self.window)
+        return masked_softmax(scores[:, :, None], allowed[:, :, None])[:, :, 0]

@@ -38,6 +38,8 @@ class PointerGeneratorConfig(CopyHeadConfig):
         return self.attention == "own"
 
     def problem(self, decoder_layers: int, num_heads: int) -> str | None:
+        if self.attention == "cross" and not decoder_layers:
+            return "attention cross copies by a cross-attention that this decoder does not have; use attention own"
         for name, chosen, count in (("layers", self.layers, decoder_layers), ("heads", self.heads, num_heads)):
             if any(not 1 <= one <= count for one in chosen or []):
                 return f"{name} {chosen} must be from 1 to {count}"

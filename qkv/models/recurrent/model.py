@@ -1,97 +1,66 @@
-"""An LSTM encoder-decoder with additive attention (Bahdanau et al. 2015).
+"""A recurrent encoder-decoder. `decoders.py` has its decoders: with attention before or after a step, or without.
 
-    h_1 ... h_n = bidirectional LSTM(E x_1 ... E x_n)
-    c_t = attention(s_t-1, h)      s_t = LSTM([E y_t-1; c_t], s_t-1)      o_t = tanh(W [s_t; c_t; E y_t-1] + b)
+    h_1 ... h_n = encoder(E x_1 ... E x_n)        s_0 = tanh(W_0 mean(h) + b_0), or of the last state, in each layer
 
-The output head reads o_t; s_0 = tanh(W_0 mean(h) + b_0) in each layer.
+A decoder makes o_t of s_t-1, h and E y_t-1; the output head reads o_t.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from qkv.core.errors import UsageError
 from qkv.core.shapes import SrcIds, SrcKeep, TgtIds
 from qkv.data.batch import Batch
 from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.frozen import frozen_copy
-from qkv.layers.recurrent import AdditiveAttention, BidirectionalLSTM, LSTMStack
+from qkv.layers.recurrent import CellStack, Encoded, RecurrentAttention
 from qkv.models.base import Inference, Model, Output
 from qkv.models.heads.base import Head, HeadContext
-
-
-class RecurrentSource(NamedTuple):
-    """What each step attends to, computed once for a source."""
-
-    src: Tensor
-    """[B, S] ids"""
-    keep: Tensor
-    """[B, S], True = a real token."""
-    memory: Tensor
-    """[B, S, D], the encoder's states."""
-    keys: Tensor
-    """[B, S, D], the memory as the score of attention reads it."""
-    pointed_at: Tensor | None
-    """[B, S, D], the memory as the output head points at it; None: it does not."""
-
-    def select(self, sentences: Tensor) -> "RecurrentSource":
-        """Only these sentences, in this order; not copied if they are all of them."""
-        if torch.equal(sentences, torch.arange(len(self.src), device=sentences.device)):
-            return self
-        pointed_at = None if self.pointed_at is None else self.pointed_at.index_select(0, sentences)
-        src, keep, memory, keys = (part.index_select(0, sentences) for part in self[:4])
-        return RecurrentSource(src, keep, memory, keys, pointed_at)
-
-
-@dataclass(frozen=True)
-class RecurrentState:
-    """What the decoder knows of each row's output: the states of its cells. Row = sentence x beams + beam."""
-
-    h: Tensor
-    """[L, R, D]"""
-    c: Tensor
-    """[L, R, D]"""
-    carried: Tensor
-    """[R, S], what attention hands to the next step: the weights of the last one, or the sum of all."""
-    source: RecurrentSource
-
-    def reorder(self, rows: Tensor, sentences: Tensor) -> "RecurrentState":
-        """New row r continues old row rows[r]; new sentence i is old sentence sentences[i]."""
-        h, c = (part.index_select(1, rows) for part in (self.h, self.c))
-        return RecurrentState(h, c, self.carried.index_select(0, rows), self.source.select(sentences))
+from qkv.models.recurrent.state import RecurrentSource, RecurrentState
 
 
 class RecurrentModel(Model):
-    """Reads the source with a bidirectional LSTM and writes the target with an LSTM that attends to it."""
+    """Reads the source with a recurrent encoder and writes the target with recurrent cells; a subclass says how.
+
+    Args:
+        from_last: Compute the decoder's first state from the encoder's last one, instead of the mean of all.
+    """
 
     kind = "recurrent"
+    read_by_cells: ClassVar[int]
+    """How many vectors [D] the cells read at each step."""
+    read_out: ClassVar[int]
+    """Of how many vectors [D] an output is made."""
 
     def __init__(
         self,
         src_tokens: TokenEmbedding,
         tgt_tokens: TokenEmbedding,
-        encoder: BidirectionalLSTM,
-        decoder: LSTMStack,
+        encoder: nn.Module,
+        decoder: CellStack,
         head: Head,
         dropout: float = 0.0,
-        attention: AdditiveAttention | None = None,
+        attention: RecurrentAttention | None = None,
+        from_last: bool = False,
     ) -> None:
         super().__init__()
         d_model, layers = tgt_tokens.weight.shape[1], len(decoder.cells)
         self.src_tokens = src_tokens
         self.tgt_tokens = tgt_tokens
         self.encoder = encoder
-        self.attention = attention or AdditiveAttention(d_model)
+        self.attention = attention
         self.first = nn.Linear(d_model, layers * d_model)
         self.decoder = decoder
-        self.readout = nn.Linear(3 * d_model, d_model)
+        self.readout = nn.Linear(self.read_out * d_model, d_model)
         self.dropout = Dropout(dropout)
         self.head = head
+        self.from_last = from_last
 
     @property
     def tgt_embedding(self) -> TokenEmbedding:
@@ -102,33 +71,27 @@ class RecurrentModel(Model):
 
     def start(self, src: SrcIds, src_keep: SrcKeep, beams: int = 1) -> RecurrentState:
         """Read the sources; every sentence gets `beams` equal rows, with nothing decoded yet."""
-        memory = self.encoder(self.dropout(self.src_tokens(src)), src_keep)
-        mean = memory.sum(dim=1) / src_keep.sum(dim=1, keepdim=True)
-        first = torch.tanh(self.first(mean)).unflatten(-1, (len(self.decoder.cells), -1)).transpose(0, 1)
+        encoded: Encoded = self.encoder(self.dropout(self.src_tokens(src)), src_keep)
+        memory = encoded.states
+        summary = encoded.last if self.from_last else memory.sum(dim=1) / src_keep.sum(dim=1, keepdim=True)
+        first = torch.tanh(self.first(summary)).unflatten(-1, (len(self.decoder.cells), -1)).transpose(0, 1)
         h = first.repeat_interleave(beams, 1)
+        keys, carried = memory, memory.new_zeros(h.shape[1], 0)
+        if self.attention is not None:
+            keys, carried = self.attention.keys(memory), self.attention.first(h.shape[1], memory)
         pointed_at = self.head.keys(memory) if self.head.needs_memory else None
-        source = RecurrentSource(src, src_keep, memory, self.attention.key(memory), pointed_at)
-        return RecurrentState(h, torch.zeros_like(h), self.attention.first(h.shape[1], memory), source)
+        source = RecurrentSource(src, src_keep, memory, keys, pointed_at)
+        return RecurrentState(self.decoder.first(h), carried, torch.zeros_like(h[0]), source)
 
     def extend(self, tokens: TgtIds, state: RecurrentState, attention: bool = False) -> tuple[Output, RecurrentState]:
-        """Append the next tokens of each row [R, W], one after the other; with the weights of attention, if asked."""
-        states, weights = [], []
-        for embedded in self.dropout(self.tgt_tokens(tokens)).unbind(1):
-            output, attended, state = self._step(embedded, state)
-            states.append(output)
-            weights.append(attended)
-        found = torch.stack(states, dim=1)
-        wanted = torch.stack(weights, dim=1) if attention or self.head.needs_attention else None
+        """Append the next tokens of each row [R, W]; with the weights of attention, if asked."""
+        found, weights, state = self.decode(self.dropout(self.tgt_tokens(tokens)), state)
+        wanted = weights if attention or self.head.needs_attention else None
         return Output(found, self._context(state, found, wanted)), state
 
-    def _step(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
-        """One token of each row [R, D] to what the head reads [R, D], the weights of attention [R, S] and the state."""
-        source = state.source
-        context, weights = self.attention(state.h[-1], source.keys, source.memory, source.keep, state.carried)
-        h, c = self.decoder(torch.cat([embedded, context], dim=-1), state.h, state.c)
-        output = torch.tanh(self.readout(torch.cat([h[-1], context, embedded], dim=-1)))
-        carried = self.attention.carry(state.carried, weights)
-        return self.dropout(output), weights, replace(state, h=h, c=c, carried=carried)
+    def decode(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        """Embedded tokens [R, W, D] to what the head reads [R, W, D], the weights [R, W, S] and the state."""
+        raise NotImplementedError
 
     def _context(self, state: RecurrentState, states: Tensor, weights: Tensor | None) -> HeadContext:
         if not self.head.needs_source:
@@ -142,6 +105,8 @@ class RecurrentModel(Model):
 
     @contextmanager
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> Iterator[list[Tensor]]:
+        if self.attention is None:
+            raise UsageError("a recurrent model with attention none has no cross-attention")
         found: list[Tensor] = []
         with watch_attention(self.attention) as steps:
             yield found

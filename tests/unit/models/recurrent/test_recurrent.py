@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.core.errors import UsageError
 from qkv.layers.attention.recording import capture_attention, name_attentions
 from qkv.models.recurrent.config import RecurrentConfig, build_recurrent
 from qkv.models.recurrent.model import RecurrentModel
@@ -39,6 +40,40 @@ def test_attention_is_recorded_and_given_to_whoever_asks() -> None:
 def test_each_direction_has_half_of_the_width() -> None:
     with pytest.raises(ValueError, match="must be even"):
         RecurrentConfig(d_model=7)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"attention": "none", "attend": "after"}, "but attention is none"),
+        ({"attention": "none", "input_feeding": True}, "but attention is none"),
+        ({"input_feeding": True}, "input_feeding goes with attend: after"),
+        ({"encoder": "lstmn", "cell": "gru"}, "encoder lstmn is made of LSTM cells, not gru"),
+        ({"attention": "none", "head": "pointer_generator"}, "attention cross copies by a cross-attention that this"),
+    ],
+)
+def test_parts_that_do_not_go_together(keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        RecurrentConfig(d_model=8, **keys)
+
+
+def test_a_direction_by_itself_may_have_any_width() -> None:
+    assert RecurrentConfig(d_model=7, encoder="unidirectional").d_model == 7
+
+
+def test_without_attention_there_is_none_to_train_or_to_show() -> None:
+    config = RecurrentConfig(d_model=8, attention="none")
+    assert config.cross_attention_size is None
+    model = build_recurrent(config, VOCAB, VOCAB, SPECIAL.pad, "target")
+    with pytest.raises(UsageError, match="attention none has no cross-attention"), model.watch_cross_attention():
+        pass
+
+
+def test_a_head_that_points_for_itself_needs_no_attention() -> None:
+    config = RecurrentConfig(d_model=8, attention="none", head={"kind": "pointer_generator", "attention": "own"})
+    model, batch = build_recurrent(config, VOCAB, VOCAB, SPECIAL.pad, "all").eval(), batch_of([(4, 3), (1, 5)])
+    states, context = model(batch)
+    assert model.head.log_probs(states, context).shape[:2] == states.shape[:2]
 
 
 def test_a_state_shares_its_sources_until_a_sentence_leaves() -> None:
