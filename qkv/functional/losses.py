@@ -20,6 +20,11 @@ class Smoothing:
     background: Float[Tensor, " V"]
     entropy_penalty: float = 0.0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether q = δ: there is no smoothing at all."""
+        return self.confidence == 1 and self.entropy_penalty == 0 and not self.background.any()
+
 
 def no_smoothing(vocab_size: int) -> Smoothing:
     """q = δ: plain cross-entropy."""

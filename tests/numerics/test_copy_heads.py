@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from qkv.functional.copying.coverage import coverage, coverage_loss
 from qkv.functional.copying.mixture import log_sums_by_token, pointer_generator
-from qkv.functional.losses import uniform
+from qkv.functional.losses import no_smoothing, uniform
 from qkv.models.heads.base import AttentionChoice, HeadContext
 from qkv.models.heads.copying import CopyHead
 from qkv.models.heads.copynet import CopyNet
@@ -113,6 +113,29 @@ def test_the_loss_is_smoothed_over_the_vocabulary_and_has_the_right_gradient(kin
         for n, (y, w) in enumerate(zip(targets.tolist(), weights.tolist(), strict=True))
     )
     torch.testing.assert_close(loss(rows, part), wanted)
+
+
+@pytest.mark.parametrize("kind", ["cross", "own", "copynet"])
+def test_without_smoothing_the_loss_is_that_of_all_columns(kind: str) -> None:
+    """In value and gradient; targets are generated, copied, both, or beyond the vocabulary."""
+    head = head_of(kind)
+    states, context, _ = inputs(kind, head)
+    targets, weights = torch.tensor([5, VOCAB + 3, 8, VOCAB, 6, 3]), torch.tensor([1.0, 2, 1, 1, 0.5, 1]).double()
+    flat = HeadContext(*(None if part is None else part.detach().flatten(0, 1) for part in context))
+    rows, part = states.flatten(0, 1).requires_grad_(), torch.randn(6, 5).double().requires_grad_()
+    assert flat.src is not None
+    real = part.masked_fill(flat.src == SPECIAL.pad, -torch.inf)
+    flat = flat._replace(attention=real.softmax(-1)) if kind == "cross" else flat._replace(pointed=part)
+    leaves = [rows, part, *head.parameters()]
+    loss, nll = head.loss(rows, flat, targets, weights, no_smoothing(VOCAB))
+    wanted = -(head.log_probs(rows, flat).gather(1, targets[:, None])[:, 0] * weights).sum()
+    torch.testing.assert_close(loss, wanted, rtol=0, atol=1e-12)
+    assert float(nll) == loss.item()
+    for ours, theirs in zip(
+        *(torch.autograd.grad(out, leaves, retain_graph=True, allow_unused=True) for out in (loss, wanted)), strict=True
+    ):
+        zero = torch.zeros(())
+        torch.testing.assert_close(*(zero if g is None else g for g in (ours, theirs)), rtol=0, atol=1e-12)
 
 
 def test_sums_by_token_do_not_underflow() -> None:

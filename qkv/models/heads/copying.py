@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from qkv.functional.copying.mixture import log_sums_by_token
 from qkv.functional.losses import AgreementFactors, Smoothing
+from qkv.kernels.labels import label_log_probs
 from qkv.models.heads.base import Head, HeadConfig, HeadContext
 from qkv.text.special import SPECIAL
 
@@ -62,7 +63,35 @@ class CopyHead(Head):
         weights: Float[Tensor, " N"],
         smoothing: Smoothing,
     ) -> tuple[Tensor, Tensor]:
+        """As in `Head`; without smoothing, only the probabilities of the targets are computed."""
+        if smoothing.is_plain:
+            nll = -(self.target_log_probs(states, context, targets) * weights).sum()
+            return nll, nll.detach()
         return super().loss(states, context, targets, weights, self._widened(smoothing, context))
+
+    def target_log_probs(
+        self, states: Float[Tensor, "N D"], context: HeadContext, targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
+        """`log_probs` of the targets alone, without the columns of all other tokens."""
+        raise NotImplementedError
+
+    def generated_target(
+        self, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
+    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """log softmax(W h) of the targets, about -inf for an id beyond the vocabulary; and log Σ_v exp(w_v·h)."""
+        known = targets.clamp_max(len(self.weight) - 1)
+        background = self.weight.new_zeros(len(self.weight))
+        log_probs = label_log_probs(states, self.weight, known[:, None], background)[0][:, 0]
+        normaliser = (states.to(self.weight.dtype) * self.weight[known]).sum(dim=-1) - log_probs
+        lowest = torch.finfo(log_probs.dtype).min / 4
+        return log_probs.masked_fill(targets >= len(self.weight), lowest), normaliser
+
+    def copied_target(
+        self, scores: Float[Tensor, "N S"], src: Int[Tensor, "N S"], targets: Int[Tensor, " N"]
+    ) -> Tensor:
+        """log Σ_{s: x_s = y} exp(scores_s) [N], about -inf for a target that the source does not have."""
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return scores.masked_fill(src != targets[:, None], torch.finfo(scores.dtype).min / 4).logsumexp(dim=-1)
 
     def consistent_loss(
         self,

@@ -3,12 +3,13 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.functional.copying.mixture import add_copies
 from qkv.models.heads.base import NO_CONTEXT, HeadContext, heads
 from qkv.models.heads.copying import CopyHead, CopyHeadConfig
+from qkv.text.special import SPECIAL
 
 
 @heads.register
@@ -48,6 +49,17 @@ class CopyNet(CopyHead):
         self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT
     ) -> Float[Tensor, "*batch columns"]:
         return add_copies(self.generated(states), self.copied(states, context))
+
+    def target_log_probs(
+        self, states: Float[Tensor, "N D"], context: HeadContext, targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
+        assert context.src is not None
+        scores = self.copy_scores(states, context)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        generated, all_generated = self.generated_target(states, targets)
+        all_copied = scores.masked_fill(context.src == SPECIAL.pad, -torch.inf).logsumexp(dim=-1)
+        copied = self.copied_target(scores, context.src, targets)
+        return torch.logaddexp(generated + all_generated, copied) - torch.logaddexp(all_generated, all_copied)
 
     def copy_log_probs(self, states: Tensor, context: HeadContext) -> Float[Tensor, "*batch S"]:
         return self.copy_scores(states, context) - self.scores(states, context).logsumexp(dim=-1, keepdim=True)

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -69,6 +69,15 @@ class GatedCopyHead(CopyHead):
         self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT
     ) -> Float[Tensor, "*batch columns"]:
         return pointer_generator(self.generated(states), self.copied(states, context), self._gate(states))
+
+    def target_log_probs(
+        self, states: Float[Tensor, "N D"], context: HeadContext, targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
+        assert context.src is not None
+        gate = self._gate(states)[:, 0]
+        generated, _ = self.generated_target(states, targets)
+        copied = self.copied_target(self.copy_scores(states, context), context.src, targets)
+        return torch.logaddexp(F.logsigmoid(gate) + generated, F.logsigmoid(-gate) + copied)
 
     def copy_log_probs(self, states: Tensor, context: HeadContext) -> Float[Tensor, "*batch S"]:
         return F.logsigmoid(-self._gate(states)) + self.copy_scores(states, context)

@@ -157,7 +157,10 @@ class TransformerConfig(Seq2SeqConfig):
         if isinstance(self.head, LinearHeadConfig):
             return self
         if not self.decoder.autoregressive:
-            raise ValueError(f"head {self.head.kind} is for the autoregressive decoder, not for {self.decoder.kind}")
+            raise ValueError(
+                f"head {self.head.kind} is for the autoregressive decoder, not for {self.decoder.kind}; "
+                "use head linear, or leave out decoder"
+            )
         if self.draft is not None:
             raise ValueError(f"draft reads the head linear, not {self.head.kind}; drop one of the two")
         if not self.stack.exposes:
