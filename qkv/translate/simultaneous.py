@@ -58,10 +58,10 @@ def require_streaming(config: TransformerConfig) -> None:
             f"the model's cross_attention {config.cross_attention.kind} attends to the whole source; train one with "
             "monotonic, mocha or wait_k to translate while the source arrives"
         )
-    if config.encoder_attention.looks_ahead:
+    if config.encoder_attention.lookahead is None:
         raise UsageError(
             f"the model's encoder_attention {config.encoder_attention.kind} looks ahead, so it needs the whole source; "
-            "train one with encoder_attention causal, or truncated with right: 0"
+            "train one with encoder_attention causal, or truncated with a small right"
         )
     if not isinstance(config.head, LinearHeadConfig):
         raise UsageError(f"the model's head {config.head.kind} reads the whole source; train one with head linear")
@@ -71,12 +71,14 @@ class SimultaneousTranslator:
     """Greedy search that reads a source token when the next output token needs it, and not before."""
 
     def __init__(self, saved: SavedModel, search: SearchConfig, k: int | None = None) -> None:
-        require_streaming(require_transformer_config(saved.config.model, "simultaneous translation"))
+        config = require_transformer_config(saved.config.model, "simultaneous translation")
+        require_streaming(config)
         model: Transformer = require_transformer(saved.model, "simultaneous translation")
         if k is not None:
             model = copy.deepcopy(model)
             set_wait(model, k)
-        self.model, self.head = StreamingInference(model), model.head
+        self.lookahead = (config.encoder_attention.lookahead or 0) * model.encoder.num_layers
+        self.model, self.head = StreamingInference(model, self.lookahead), model.head
         self.tokenizers, self.search, self.tgt_limit = saved.tokenizers, search, model.limits.tgt
 
     def translate(self, pieces: Iterable[str]) -> Generator[PartialTranslation]:
@@ -104,6 +106,8 @@ class _Writer:
 
     def __init__(self, translator: SimultaneousTranslator) -> None:
         self.translator = translator
+        self.first: list[int] = []
+        """Source tokens that wait for those by which the encoder looks ahead."""
         self.state: StreamState | None = None
         self.tokens: list[int] = []
         self.delays: list[int] = []
@@ -114,8 +118,14 @@ class _Writer:
         """Read a source token, and write what can be written."""
         if self.complete:
             return
-        tokens, model = torch.tensor([[token]]), self.translator.model
-        self.state = model.start(tokens, last) if self.state is None else model.read(tokens, self.state, last)
+        model = self.translator.model
+        if self.state is None:
+            self.first.append(token)
+            if len(self.first) <= self.translator.lookahead and not last:
+                return
+            self.state = model.start(torch.tensor([self.first]), last)
+        else:
+            self.state = model.read(torch.tensor([[token]]), self.state, last)
         limits = self.translator.search.limits(self.state.length, self.translator.tgt_limit)
         while not self.complete and len(self.tokens) < limits.max_length:
             before = torch.tensor([self.tokens[-1] if self.tokens else SPECIAL.bos])
@@ -137,6 +147,6 @@ class _Writer:
             tokenizer.decode(self.tokens),
             tokenizer.tokens(self.tokens),
             list(self.delays),
-            0 if self.state is None else self.state.length,
+            len(self.first) if self.state is None else self.state.length,
             self.complete,
         )

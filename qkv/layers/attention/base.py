@@ -111,9 +111,12 @@ class AttentionConfig(Config):
         return True
 
     @property
-    def looks_ahead(self) -> bool:
-        """Whether a position of the encoder depends on those after it, with this self-attention."""
-        return True
+    def lookahead(self) -> int | None:
+        """On how many positions after it a position of the encoder depends, with this self-attention, in each layer.
+
+        None: on all of them.
+        """
+        return None
 
     @property
     def follows_output(self) -> bool:

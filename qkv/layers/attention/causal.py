@@ -19,8 +19,8 @@ class CausalConfig(AttentionConfig):
     kind: Literal["causal"] = "causal"
 
     @property
-    def looks_ahead(self) -> bool:
-        return False
+    def lookahead(self) -> int:
+        return 0
 
     @property
     def cross(self) -> bool:

@@ -42,8 +42,8 @@ class TruncatedConfig(WindowConfig):
     """Only every n-th key of a window n times as wide."""
 
     @property
-    def looks_ahead(self) -> bool:
-        return (self.left if self.right is None else self.right) > 0
+    def lookahead(self) -> int:
+        return (self.left if self.right is None else self.right) * self.dilation
 
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int

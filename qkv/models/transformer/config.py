@@ -251,7 +251,7 @@ class TransformerConfig(Seq2SeqConfig):
             )
         if not self.stack.exposes:
             raise ValueError(f"cross_attention {kind} does not go with stack {self.stack.kind}; use layers")
-        if cross.hides_source and self.encoder_attention.looks_ahead:
+        if cross.hides_source and self.encoder_attention.lookahead != 0:
             raise ValueError(
                 f"cross_attention {kind} hides what has not been read yet, and encoder_attention "
                 f"{self.encoder_attention.kind} has looked ahead already; use encoder_attention causal, or truncated "

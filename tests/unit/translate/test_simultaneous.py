@@ -26,6 +26,15 @@ KINDS: list[dict[str, Any]] = [
     {"encoder_attention": "causal", "cross_attention": {"kind": "wait_k", "k": 2}, "positions": "t5"},
     {"encoder_attention": "causal", "cross_attention": SURE, "wiring": "layerwise", "stack": "universal"},
 ]
+AHEAD: list[dict[str, Any]] = [
+    {"encoder_attention": {"kind": "truncated", "left": 2, "right": 1}, "cross_attention": SURE},
+    {
+        "encoder_attention": {"kind": "truncated", "left": 3, "right": 1, "dilation": 2},
+        "cross_attention": {**SURE, "kind": "mocha", "chunk": 2},
+        "positions": "rope",
+    },
+]
+"""Encoders that look ahead by two and by four tokens, in two layers."""
 LETTERS = "abcdef"
 
 
@@ -63,7 +72,24 @@ def test_the_encoder_reads_in_pieces_what_it_reads_at_once(parts: dict[str, Any]
     assert state.decoder.sources.complete
 
 
-@pytest.mark.parametrize("parts", KINDS, ids=str)
+@pytest.mark.parametrize(("parts", "lookahead"), list(zip(AHEAD, [2, 4], strict=True)), ids=str)
+def test_an_encoder_that_looks_ahead_gives_what_cannot_change(parts: dict[str, Any], lookahead: int) -> None:
+    model = small_model(**parts).eval()
+    src, keep = sources([9])
+    streaming = StreamingInference(model, lookahead)
+    with torch.inference_mode():
+        wanted = streaming.model.start(src, keep).sources.key_value
+        state = streaming.start(src[:, :5], last=False)
+        for begin, end in ((5, 6), (6, 8), (8, 10)):
+            known = state.decoder.sources.key_value
+            assert known.shape[3] == begin - lookahead
+            torch.testing.assert_close(known, wanted[:, :, :, : begin - lookahead], atol=1e-5, rtol=0)
+            state = streaming.read(src[:, begin:end], state, last=end == 10)
+    torch.testing.assert_close(state.decoder.sources.key_value, wanted, atol=1e-5, rtol=0)
+    assert state.length == 10
+
+
+@pytest.mark.parametrize("parts", [*KINDS, *AHEAD], ids=str)
 def test_piece_by_piece_equals_the_whole(parts: dict[str, Any]) -> None:
     early = 0
     for seed in range(3):
@@ -106,6 +132,16 @@ def test_wait_k_lags_by_k() -> None:
         assert found.delays[:8] == [min(k + t, 13) for t in range(8)][: len(found.delays)]
 
 
+def test_a_source_shorter_than_the_encoder_looks_ahead_is_read_to_its_end() -> None:
+    translator = Translator(saved_model(AHEAD[1]), engine="torch", search="greedy")
+    for text in ("a", "abc"):
+        *_, found = translator.simultaneous(text)
+        assert found.tokens == translator.translate(text).tokens
+        assert found.src_length == len(text) + 1
+    *_, found = translator.simultaneous("abcdefabcdef")
+    assert all(4 < delay <= 13 for delay in found.delays)
+
+
 def test_an_empty_source_has_an_empty_translation() -> None:
     translator = Translator(saved_model(KINDS[0]), engine="torch", search="greedy")
     for pieces in ([], [""], [" ", " "]):
@@ -132,8 +168,8 @@ def test_words_are_read_when_they_are_over() -> None:
         ({}, "cross_attention full attends to the whole source; train one with monotonic, mocha or wait_k"),
         ({"cross_attention": "monotonic"}, "encoder_attention full looks ahead.* encoder_attention causal"),
         (
-            {"cross_attention": "mocha", "encoder_attention": {"kind": "truncated", "left": 2}},
-            "encoder_attention truncated looks ahead.* right: 0",
+            {"cross_attention": "mocha", "encoder_attention": {"kind": "longformer", "window": 2}},
+            "encoder_attention longformer looks ahead.* truncated with a small right",
         ),
     ],
 )
