@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from qkv.training.trainer import Trainer
     from qkv.translate.output import Translation
     from qkv.translate.translator import Translator
+    from qkv.visual.see.inside import look_inside
+    from qkv.visual.see.page import InsideView
 
 __version__ = "0.1.0"
 
@@ -41,6 +43,7 @@ _HOMES = {
     "Decoder": "qkv.models.transformer.standalone",
     "Encoder": "qkv.models.transformer.standalone",
     "FeedForward": "qkv.layers.feed_forward",
+    "InsideView": "qkv.visual.see.page",
     "Metric": "qkv.evaluation.metrics.base",
     "MultiHeadAttention": "qkv.layers.attention.multi_head",
     "PatchEmbedding": "qkv.layers.patches",
@@ -61,6 +64,7 @@ _HOMES = {
     "capture_attention": "qkv.layers.attention.recording",
     "load_config": "qkv.config",
     "load_model": "qkv.models.saved.folder",
+    "look_inside": "qkv.visual.see.inside",
     "optimizers": "qkv.training.optimizers",
     "positions": "qkv.layers.positions",
     "recipe_for": "qkv.recipes.pairs",
@@ -79,6 +83,7 @@ __all__ = [
     "Decoder",
     "Encoder",
     "FeedForward",
+    "InsideView",
     "Metric",
     "MultiHeadAttention",
     "PatchEmbedding",
@@ -99,6 +104,7 @@ __all__ = [
     "capture_attention",
     "load_config",
     "load_model",
+    "look_inside",
     "optimizers",
     "positions",
     "recipe_for",

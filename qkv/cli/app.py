@@ -29,6 +29,7 @@ from qkv.cli import (
     tune,
 )
 from qkv.cli.shared.streams import open_closed_streams
+from qkv.cli.show.see import see
 from qkv.core.errors import QkvError
 
 
@@ -86,6 +87,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("heads")(heads.heads)
+app.command("see")(see)
 app.command("average")(model.average)
 app.command("attach")(model.attach)
 app.command("distill")(pairs.distill)

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -93,10 +94,16 @@ def _try_to_write(path: Path) -> None:
         raise QkvError(f"{path}: cannot be written ({error.strerror}); choose another folder") from error
 
 
-def write_output(path: Path, content: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write a file that the user has named by --out."""
     require_writable({"--out": path})
     write_atomic(path, content)
+
+
+def free_name(stem: str, suffix: str) -> Path:
+    """The first of STEM.svg, STEM-2.svg, ... that does not exist in the working directory."""
+    names = (Path(f"{stem}-{number}{suffix}" if number > 1 else f"{stem}{suffix}") for number in count(1))
+    return next(name for name in names if not name.exists())
 
 
 def claim_folder(folder: Path, what: str, names: Iterable[str], advice: str) -> None:

@@ -12,6 +12,7 @@ from qkv.data.alignments.pharaoh import format_links
 from qkv.data.alignments.words import WordAlignment, word_alignment
 from qkv.search.base import SearchConfig
 from qkv.search.hypothesis import Copied
+from qkv.translate.notebook import translation_html
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Translation:
     def truncated(self) -> bool:
         """Whether anything was cut."""
         return self.src_cut or self.out_cut
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        return translation_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -65,6 +65,7 @@ def grow_tree(
     require_search_memory(search, saved.config, len(saved.tokenizers.tgt))
     steps: list[list[Kept]] = []
     ids = source_ids(saved, text, max_src_tokens)
+    words = saved.tokenizers.output_of(text, ids)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.within(saved.config.length_limit).limits(len(ids), saved.model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
@@ -77,7 +78,7 @@ def grow_tree(
         grown: dict[int, tuple[Node, tuple[int, ...]]] = {}
         for place, each in enumerate(kept):
             parent, before = beams[each.parent]
-            label = "END" if each.token == SPECIAL.eos else saved.tokenizers.tgt.tokens([each.token])[0]
+            label = "END" if each.token == SPECIAL.eos else words.tokens([each.token])[0]
             node = Node(label, each.total, parent, number, place, each.beam is None)
             if node.finished and not search.coverage_penalty:
                 # With a coverage penalty it also depends on attention, which is not told here.

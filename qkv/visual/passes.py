@@ -31,6 +31,7 @@ STYLE = """
 class CanvasCell:
     """One position of a canvas after a pass."""
 
+    token: int
     label: str
     probability: float
     """Of the token, when it was filled in."""
@@ -59,7 +60,7 @@ def watch_passes(
     for done in passes:
         length = int((done.tokens[0] != SPECIAL.pad).sum())
         columns = zip(*(part[0, :length].tolist() for part in (done.tokens, done.scores, done.fresh)), strict=True)
-        rows.append([CanvasCell(label(token), math.exp(score), fresh) for token, score, fresh in columns])
+        rows.append([CanvasCell(token, label(token), math.exp(score), fresh) for token, score, fresh in columns])
     return rows, best
 
 

@@ -14,24 +14,12 @@ Out = Annotated[Path | None, typer.Option(help="The SVG file to write; default: 
 
 
 def _write(out: Path | None, verb: str, picture: str) -> Path:
-    """Write to `out`, or to the first of VERB.svg, VERB-2.svg, ... that is free."""
-    from itertools import count
+    """Write to `out`, or to a new file VERB.svg."""
+    from qkv.core.outputs import free_name, write_output
 
-    from qkv.core.outputs import write_output
-
-    names = (Path(f"{verb}-{number}.svg" if number > 1 else f"{verb}.svg") for number in count(1))
-    out = out or next(name for name in names if not name.exists())
+    out = out or free_name(verb, ".svg")
     write_output(out, picture)
     return out
-
-
-def _refuse_bad_text(text: str) -> None:
-    from qkv.core.errors import UsageError
-
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError("the text is not valid UTF-8; convert it, for example by iconv") from None
 
 
 def _transformer(folder: Path) -> "Transformer":
@@ -54,8 +42,9 @@ def beam(
     from qkv.search.beam import BeamConfig
     from qkv.translate.settings import translation_config
     from qkv.visual.beam_tree import draw_tree, grow_tree
+    from qkv.visual.source import require_utf8
 
-    _refuse_bad_text(text)
+    require_utf8(text)
     config = translation_config(overrides or [])
     search = config.search
     if not isinstance(search, BeamConfig):
@@ -92,8 +81,9 @@ def depth(
     """Show how many steps each token of a text and of its greedy translation took."""
     from qkv.engines.model_set import ModelSet
     from qkv.visual.depth import depth_lines, depths_of, draw_depths
+    from qkv.visual.source import require_utf8
 
-    _refuse_bad_text(text)
+    require_utf8(text)
     depths = depths_of(ModelSet([model]).loaded[0], text)
     out = _write(out, "depth", draw_depths(depths, f"Steps for each token of: {text}"))
     print("\n".join(depth_lines(depths)))
@@ -161,8 +151,9 @@ def passes(
     from qkv.search.refinement.search import RefineConfig
     from qkv.translate.settings import translation_config
     from qkv.visual.passes import draw_passes, watch_passes
+    from qkv.visual.source import require_utf8
 
-    _refuse_bad_text(text)
+    require_utf8(text)
     saved = ModelSet([model]).loaded[0]
     if saved.model.inference().parallel is None:
         raise UsageError("the model is autoregressive, so it fills no canvas; qkv show beam draws its search")
@@ -190,8 +181,9 @@ def drafts(
     from qkv.search.greedy import GreedyConfig
     from qkv.translate.settings import translation_config, with_draft
     from qkv.visual.drafts import draw_drafts, watch_drafts
+    from qkv.visual.source import require_utf8
 
-    _refuse_bad_text(text)
+    require_utf8(text)
     models = ModelSet([model])
     config = translation_config(["search.kind=greedy", *with_draft(overrides or [], draft)], model)
     drafter = choose_draft(config.draft or draft, models, config.search)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from qkv.config.base import Config, Kinds
 from qkv.functional.attention import merge_heads, split_heads
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.attention.head_passes import HeadPass, report_heads
 from qkv.layers.attention.recording import NOWHERE, report
 from qkv.layers.positions.base import Positions
 
@@ -231,6 +232,7 @@ class Attention(nn.Module):
     def _read(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         output = self.attend(q, k, v, context, self.dropout if self.training else 0.0)
         report(self.attention_id, lambda: self.weights(q, k, context))
+        report_heads(self.attention_id.name, HeadPass(q, k, v, context))
         return self.output(merge_heads(output))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float = 0.0) -> Tensor:

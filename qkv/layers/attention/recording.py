@@ -8,6 +8,7 @@ inference for it instead, which keeps the other layers fast.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from html import escape
 from itertools import count
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
+from qkv.core.thumbnails import thumbnail_address
+
+PICTURE = "width:96px;height:96px;image-rendering:pixelated;border:1px solid #8888"
 
 
 class AttentionId(NamedTuple):
@@ -83,6 +87,17 @@ class AttentionRecord:
 
     def __len__(self) -> int:
         return len(self.passes)
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it: a picture of each head in the last pass, for the first sentence."""
+        rows = []
+        for name, passes in ((escape(name), passes) for name, passes in self.passes.items()):
+            heads = passes[-1][0].float().cpu().numpy()
+            addresses = [thumbnail_address(weights) for weights in heads]
+            pictures = [f'<td><img src="{address}" alt="{name}" style="{PICTURE}">' for address in addresses]
+            size = f"{heads.shape[1]} × {heads.shape[2]}"
+            rows.append(f'<tr><th style="text-align:left">{name}<br>{size}</th>{"".join(pictures)}')
+        return f"<table>{''.join(rows)}</table>"
 
     def add(self, attention: AttentionId, weights: Callable[[], Tensor]) -> None:
         """`weights` is called only if this attention belongs to the recorded model."""

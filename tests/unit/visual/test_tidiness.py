@@ -40,7 +40,9 @@ def test_pictures_of_tokens(title: str, tokens: list[str]) -> None:
     pictures = [
         draw_tree(nodes, title),
         draw_drafts([DraftPass(0, tokens, "said", tokens), DraftPass(9, [], tokens[-1], [])] * 6, title),
-        draw_passes([[CanvasCell(token, 0.5, place % 2 == 0) for place, token in enumerate(tokens)]] * 12, title),
+        draw_passes(
+            [[CanvasCell(place, token, 0.5, place % 2 == 0) for place, token in enumerate(tokens)]] * 12, title
+        ),
         draw_depths(Depths(depths, depths[:1], 3, 6, "output"), title),
     ]
     for picture in pictures:

@@ -1,0 +1,1 @@
+"""Everything about one decoded sentence, and the page that shows it."""

@@ -1,0 +1,135 @@
+"""One sentence through one model: what it read and wrote, and everything that was computed between."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.data.batch import Batch, collate, padded
+from qkv.engines.model_set import ModelLike
+from qkv.engines.torch_engine import evaluating
+from qkv.layers.attention.head_passes import capture_heads
+from qkv.layers.attention.recording import capture_attention
+from qkv.models.base import Output
+from qkv.models.decoders.ctc import CtcModel
+from qkv.models.heads.copying import CopyHead
+from qkv.models.saved.folder import SavedModel
+from qkv.models.transformer.channels import haltings
+from qkv.models.transformer.model import Transformer
+from qkv.search.base import SearchConfig
+from qkv.text.special import SPECIAL
+from qkv.translate.translator import Translator
+from qkv.visual.passes import BLANK
+from qkv.visual.see.attentions import AttentionPass, attention_passes
+from qkv.visual.see.decoding import Decoded, TokenChoice, decode_watched, most_probable, probabilities_of
+from qkv.visual.see.trace import Trace, trace_sublayers
+from qkv.visual.source import source_ids
+
+
+@dataclass(frozen=True)
+class SeenSentence:
+    """A text, its output, and the pass of the model over both; row t is the step that writes `written[t]`."""
+
+    name: str
+    saved: SavedModel
+    search: SearchConfig
+    text: str
+    output: str
+    src_tokens: list[str]
+    """The source as the model read it, END included."""
+    read: list[str]
+    """What the decoder read at each step: the start symbol and the output before it, or an open canvas."""
+    written: list[str]
+    """What it wrote."""
+    probabilities: list[float]
+    """p of each of these."""
+    candidates: list[list[TokenChoice]]
+    """The most probable tokens of each step, best first."""
+    decoded: Decoded
+    attentions: list[AttentionPass]
+    trace: Trace
+    copied: Tensor | None
+    """[T, S], p(step t copies source position s), of a head that copies."""
+    halted: list[list[int]]
+    """The steps of each source and each target token, of a stack with adaptive depth; else empty."""
+
+
+def see_sentence(
+    model: ModelLike, text: str, search: SearchConfig | str | Mapping[str, Any] | None = None, name: str | None = None
+) -> SeenSentence:
+    """Decode a text, and run the model once more over its output with everything recorded.
+
+    `name` is what the model is called; by default the name of its folder.
+    """
+    translator = Translator(model, engine="torch", search=search, draft="none")
+    saved = translator.models.loaded[0]
+    ids = source_ids(saved, text, translator.max_src_tokens)
+    with evaluating([saved.model]):
+        decoded = decode_watched(saved, text, ids, translator.search)
+        return _seen(name or _name(translator), saved, translator.search, text, ids, decoded)
+
+
+def _name(translator: Translator) -> str:
+    folders = translator.models.folders
+    if not folders:
+        return "model"
+    return folders[0].parent.name if folders[0].name == "best" else folders[0].name
+
+
+@torch.no_grad()
+def _seen(
+    name: str, saved: SavedModel, search: SearchConfig, text: str, ids: list[int], decoded: Decoded
+) -> SeenSentence:
+    model, words = saved.model, saved.tokenizers.output_of(text, ids)
+    label = _labels(saved, words.tokens)
+    with (
+        capture_attention(model) as record,
+        capture_heads() as heads,
+        trace_sublayers(model) as trace,
+        haltings.listen() as halted,
+    ):
+        read, written, result = _pass(saved, ids, decoded)
+    log_probs = model.head.log_probs(*result, never=decoded.never)[0, : len(written)]
+    copied = None
+    if isinstance(model.head, CopyHead):
+        copied = model.head.copy_log_probs(*result)[0, : len(written)].exp()
+    return SeenSentence(
+        name,
+        saved,
+        search,
+        text,
+        words.decode(decoded.best.tokens),
+        [label(i) for i in ids],
+        [label(i) for i in read],
+        [label(i) for i in written],
+        probabilities_of(log_probs, written),
+        most_probable(log_probs, label),
+        decoded,
+        attention_passes(model, record, heads),
+        trace,
+        copied,
+        [each.steps[0].tolist() for each in halted],
+    )
+
+
+def _labels(saved: SavedModel, tokens: Callable[[list[int]], list[str]]) -> Callable[[int], str]:
+    blank = saved.model.blank if isinstance(saved.model, CtcModel) else None
+    return lambda i: BLANK if i == blank else tokens([i])[0]
+
+
+def _pass(saved: SavedModel, ids: list[int], decoded: Decoded) -> tuple[list[int], list[int], Output]:
+    """What the decoder reads and writes at each position of the pass, and the states."""
+    model, best = saved.model, decoded.best
+    if decoded.passes:
+        # The last pass: what it filled was open before.
+        assert isinstance(model, Transformer)
+        last = decoded.passes[-1]
+        canvas = [SPECIAL.mask if cell.fresh else cell.token for cell in last]
+        src, src_keep = padded([ids], SPECIAL.pad)
+        states = model.states(src, src_keep, torch.tensor([canvas]))
+        return canvas, [cell.token for cell in last], Output(states)
+    batch: Batch = collate([ids[:-1]], [best.tokens], SPECIAL, SPECIAL, [0])
+    steps = len(best.tokens) + 1 if best.ended else max(len(best.tokens), 1)
+    return batch.tgt_in[0, :steps].tolist(), batch.tgt_out[0, :steps].tolist(), model(batch)

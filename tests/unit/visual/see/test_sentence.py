@@ -1,0 +1,131 @@
+"""What is shown of a sentence is what the model computed: for every kind of part, against the definitions."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from qkv.core.errors import UsageError
+from qkv.data.batch import collate
+from qkv.functional.attention import attention_weights, merge_heads
+from qkv.layers.attention import Attention
+from qkv.layers.attention.recording import capture_attention
+from qkv.layers.positions import positions
+from qkv.models.transformer.stacks import stacks
+from qkv.models.transformer.wirings import wirings
+from qkv.text.special import SPECIAL
+from qkv.visual.see.sentence import SeenSentence, see_sentence
+from tests.support.attentions import ENCODER, everywhere
+from tests.support.exported import decided_model
+from tests.support.small import transformer
+
+TEXT = "w001 w017 w003 w005"
+PARTS: list[dict[str, Any]] = [
+    *({"positions": kind} for kind in positions.names()),
+    *({"wiring": kind} for kind in wirings.names()),
+    *({"stack": kind, "residual": "pre"} for kind in stacks.names()),
+    *({"residual": kind} for kind in ("post", "pre", "sandwich", "deepnorm")),
+    *(everywhere(setting) for setting in ENCODER[1:]),
+]
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+
+
+def teacher_forced(seen: SeenSentence) -> tuple[dict[str, list[Tensor]], Tensor]:
+    """The weights of a pass that nobody else watches, and its log-probabilities."""
+    model = transformer(seen.saved.model)
+    ids = seen.saved.tokenizers.src.encode(seen.text)
+    batch = collate([ids], [seen.decoded.best.tokens], SPECIAL, SPECIAL, [0])
+    with torch.no_grad(), capture_attention(model) as record:
+        states = model(batch).states
+    return record.passes, model.head.log_probs(states)[0]
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_weights_vectors_and_states_are_those_of_the_model(parts: dict[str, Any]) -> None:
+    seen = see_sentence(decided_model(**parts), TEXT, {"kind": "beam", "size": 2})
+    record, _ = teacher_forced(seen)
+    model = transformer(seen.saved.model)
+    places: dict[str, int] = {}
+    for each in seen.attentions:
+        place = places[each.name] = places.get(each.name, -1) + 1
+        wanted = record[each.name][place]
+        assert torch.equal(each.weights, (model.decoder.wiring.fold(wanted) if each.side == "cross" else wanted)[0])
+        close(each.weights.sum(-1), torch.ones(each.weights.shape[:2]))
+        if each.vectors is None:
+            continue
+        q, k, v = (part[None] for part in (each.vectors.q, each.vectors.k, each.vectors.v))
+        mask = None if each.vectors.mask is None else each.vectors.mask[None, None]
+        bias = None if each.vectors.bias is None else each.vectors.bias[None]
+        assert (attention_weights(q, k, mask, bias)[0] - each.weights).abs().max() < 1e-4
+        attention = model.get_submodule(each.name)
+        assert isinstance(attention, Attention)
+        joined = each.vectors.joined
+        sums = merge_heads(each.weights[None] @ v)[0] if joined is None else joined
+        close(attention.output(sums), seen.trace.sublayers[each.name][place].out)
+    assert {each.side for each in seen.attentions} == {"encoder", "decoder", "cross"}
+    if parts.get("stack") in (None, "layers"):
+        assert all(len(passes) == 1 for passes in seen.trace.sublayers.values())
+
+
+@pytest.mark.parametrize("residual", ["post", "pre"])
+def test_the_state_after_one_sublayer_is_what_the_next_reads(residual: str) -> None:
+    seen = see_sentence(decided_model(residual=residual), TEXT)
+    passes = [one for own in seen.trace.sublayers.values() for one in own]
+    encoder, decoder = passes[:4], passes[4:]
+    for before, after in [*pairwise(encoder), *pairwise(decoder)]:
+        assert torch.equal(before.result, after.x)
+    for one in passes:
+        if residual == "post":
+            assert torch.equal(one.x, one.h)
+            norms = [module for module in transformer(seen.saved.model).modules() if isinstance(module, nn.LayerNorm)]
+            assert any(torch.allclose(norm(one.x + one.out), one.result, atol=1e-5) for norm in norms)
+        else:
+            close(one.x + one.out, one.result)
+
+
+def test_probabilities_and_candidates_are_those_of_the_output() -> None:
+    seen = see_sentence(decided_model(), TEXT, {"kind": "beam", "size": 3})
+    _, log_probs = teacher_forced(seen)
+    best = [one.label for one in seen.decoded.beam if one.best and one.step]
+    assert best == ["END" if token == "</s>" else token for token in seen.written]
+    assert seen.written[:-1] == seen.read[1:]
+    close(torch.tensor(seen.probabilities), torch.tensor(seen.decoded.best.token_scores).exp())
+    words = seen.saved.tokenizers.tgt
+    for row, step in enumerate(seen.candidates):
+        shares = [one.probability for one in step]
+        assert shares == sorted(shares, reverse=True)
+        (best,) = words.encode(step[0].token) if step[0].token != "</s>" else [SPECIAL.eos]
+        assert best == int(log_probs[row].argmax())
+
+
+def test_a_seen_model_is_as_it_was() -> None:
+    saved = decided_model()
+    before = {name: weight.clone() for name, weight in saved.model.state_dict().items()}
+    first = see_sentence(saved, TEXT)
+    again = see_sentence(saved, TEXT)
+    assert first.output == again.output
+    assert all(torch.equal(weight, before[name]) for name, weight in saved.model.state_dict().items())
+    assert all(len(passes) == 1 for passes in first.trace.sublayers.values()), "its hooks are still there"
+
+
+def test_what_cannot_be_shown_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UsageError, match="the text is empty"):
+        see_sentence(decided_model(), "")
+    with pytest.raises(UsageError, match="has one search, refine"):
+        see_sentence(decided_model(decoder="nat"), TEXT, "greedy")
+
+
+@pytest.mark.parametrize("decoder", ["nat", "canvas", "ctc", "dag", "mask_predict"])
+def test_models_that_fill_a_canvas_show_their_last_pass(decoder: str) -> None:
+    seen = see_sentence(decided_model(decoder=decoder), TEXT)
+    last = seen.decoded.passes[-1]
+    assert len(seen.written) == len(last) == len(seen.read)
+    for place, cell in enumerate(last):
+        assert (seen.read[place] == "<mask>") == cell.fresh
+        if cell.fresh:
+            assert seen.probabilities[place] == pytest.approx(cell.probability, rel=1e-3, abs=1e-5)

@@ -1,0 +1,25 @@
+import { mount } from 'svelte';
+import App from './App.svelte';
+import { type PageData, layersOf, readRecord, sidesOf } from './data/record';
+import { START, fitted, parsed, selection } from './lib/selection.svelte';
+import './style.css';
+
+async function show(target: HTMLElement, data: PageData | null): Promise<void> {
+  if (!data) {
+    target.textContent = 'This page holds no sentence; write one by: qkv see MODEL "text"';
+    return;
+  }
+  const records = await Promise.all(data.records.map(readRecord));
+  const first = records[0];
+  const side = sidesOf(first).at(-1) ?? 'cross';
+  const start = { ...START, side, layer: Math.max(0, layersOf(first, side).length - 1) };
+  selection.now = fitted(parsed(location.hash, start), first);
+  document.title = `${first.text} – ${first.model.name} – qkv see`;
+  mount(App, { target, props: { records } });
+}
+
+const target = document.getElementById('app') as HTMLElement;
+const data = JSON.parse(document.getElementById('data')?.textContent ?? 'null') as PageData | null;
+show(target, data).catch((error: unknown) => {
+  target.textContent = `The data of this page cannot be read: ${error}`;
+});
