@@ -61,7 +61,7 @@ def decode_watched(saved: SavedModel, text: str, ids: list[int], search: SearchC
     return Decoded(search.build(saved).search(task, SearchedModels([saved.model]))[0][0])
 
 
-def most_probable(log_probs: Tensor, label: Callable[[int], str]) -> list[list[TokenChoice]]:
+def likely_tokens(log_probs: Tensor, label: Callable[[int], str]) -> list[list[TokenChoice]]:
     """The most probable tokens of each position [T, V], best first; `label` gives the string of an id."""
     best = log_probs.exp().topk(min(CANDIDATES, log_probs.shape[-1]), dim=-1)
     rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -22,7 +22,7 @@ def look_inside(
 
     Examples:
         >>> from qkv import look_inside
-        >>> view = look_inside("runs/reverse", "feed", search="greedy")
+        >>> view = look_inside("runs/reverse", "abca", search="greedy")
         >>> view.sentences[0].attentions[0].weights.shape  # [H, Q, K]
         torch.Size([4, 5, 5])
     """

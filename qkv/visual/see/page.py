@@ -23,11 +23,11 @@ class InsideView:
     Examples:
         >>> from pathlib import Path
         >>> from qkv import look_inside
-        >>> view = look_inside("runs/reverse", "feed")
+        >>> view = look_inside("runs/reverse", "cab")
         >>> view.sentences[0].src_tokens
-        ['f', 'e', 'e', 'd', '</s>']
-        >>> view.save("feed.html")
-        >>> Path("feed.html").stat().st_size < 2_000_000
+        ['c', 'a', 'b', '</s>']
+        >>> view.save("cab.html")
+        >>> Path("cab.html").stat().st_size < 2_000_000
         True
     """
 

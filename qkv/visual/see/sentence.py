@@ -23,7 +23,7 @@ from qkv.text.special import SPECIAL
 from qkv.translate.translator import Translator
 from qkv.visual.passes import BLANK
 from qkv.visual.see.attentions import AttentionPass, attention_passes
-from qkv.visual.see.decoding import Decoded, TokenChoice, decode_watched, most_probable, probabilities_of
+from qkv.visual.see.decoding import Decoded, TokenChoice, decode_watched, likely_tokens, probabilities_of
 from qkv.visual.see.trace import Trace, trace_sublayers
 from qkv.visual.source import source_ids
 
@@ -105,7 +105,7 @@ def _seen(
         [label(i) for i in read],
         [label(i) for i in written],
         probabilities_of(log_probs, written),
-        most_probable(log_probs, label),
+        likely_tokens(log_probs, label),
         decoded,
         attention_passes(model, record, heads),
         trace,
