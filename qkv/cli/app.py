@@ -28,6 +28,7 @@ from qkv.cli import (
     translate,
     tune,
 )
+from qkv.cli.ask import forecast
 from qkv.cli.shared.streams import open_closed_streams
 from qkv.cli.show.see import see
 from qkv.core.errors import QkvError
@@ -84,6 +85,7 @@ app.command("translate")(translate.translate)
 app.command("score")(score.score)
 app.command("align")(score.align)
 app.command("evaluate")(evaluate.evaluate)
+app.command("forecast")(forecast.forecast)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("heads")(heads.heads)

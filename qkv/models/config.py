@@ -30,6 +30,9 @@ class ModelConfig(Config):
     asked: ClassVar[str] = ""
     """What it is asked for once it is trained; see `qkv.models.asked.ANSWERED_BY`."""
 
+    told_to_data: ClassVar[tuple[str, ...]] = ()
+    """Keys that `data` has too, with the same value; a recipe may leave them out there."""
+
     kind: str
     d_model: int
     """Width of the vectors."""

@@ -5,9 +5,10 @@ from typing import Annotated
 from qkv.models.bytenet import config as bytenet
 from qkv.models.config import ModelConfig, models
 from qkv.models.convolutional import config as convolutional
+from qkv.models.forecasting import config as forecasting
 from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
 
 AnyModel = Annotated[ModelConfig, models]
 
-__all__ = ["AnyModel", "bytenet", "convolutional", "models", "recurrent", "transformer"]
+__all__ = ["AnyModel", "bytenet", "convolutional", "forecasting", "models", "recurrent", "transformer"]

@@ -25,6 +25,8 @@ class LossReport:
     """The number of target tokens that count."""
     left_out: int = 0
     """Pairs that the model cannot learn as they are, because the target does not fit its canvas."""
+    likelihood: bool = True
+    """Whether `nll` is one; else it is what is minimised, and has no perplexity."""
 
 
 class Objective(Protocol):

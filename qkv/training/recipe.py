@@ -11,7 +11,7 @@ from qkv.core.errors import ConfigError
 from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.tasks import AnyData
 from qkv.evaluation.metrics.registry import METRICS, MetricName
-from qkv.models.config import Seq2SeqConfig
+from qkv.models.config import Seq2SeqConfig, models
 from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.build import learning_problem, objective_problem
@@ -150,6 +150,16 @@ class Recipe(ExtensibleConfig):
     """The loop."""
     validation: ValidationConfig = ValidationConfig()
     """What is measured on the dev data."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tell_the_data(cls, recipe: Any) -> Any:
+        """Keys that model and data share need to be given once, to the model."""
+        model, data = (recipe.get(key) for key in ("model", "data")) if isinstance(recipe, dict) else (None, None)
+        if not (isinstance(model, dict) and isinstance(data, dict) and model.get("kind") in models.names()):
+            return recipe
+        told = {key: model[key] for key in models[model["kind"]].told_to_data if key in model}
+        return {**recipe, "data": {**told, **data}} if told else recipe
 
     @model_validator(mode="after")
     def _draft_fits(self) -> "Recipe":

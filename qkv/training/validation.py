@@ -63,22 +63,24 @@ class Validator:
         was_training = model.training
         model.eval()
         try:
-            loss = self._loss(model, tick)
-            scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-            return self._decode(model, scores, tick)
+            return self._decode(model, self._loss(model, tick), tick)
         finally:
             model.train(was_training)
 
     @torch.no_grad()
-    def _loss(self, model: Model, tick: Tick) -> float:
+    def _loss(self, model: Model, tick: Tick) -> dict[str, float]:
+        """The loss, and the perplexity where the loss is a likelihood."""
         nll = weight = 0.0
+        likelihood = True
         batches = len(self.stream.plan(0))
         for index in range(batches):
             report = self.objective.validation_loss(model, self.stream.batch(0, index))
             nll += report.nll
             weight += report.weight
+            likelihood &= report.likelihood
             tick(index + 1, batches)
-        return nll / weight if weight else math.inf
+        loss = nll / weight if weight else math.inf
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} if likelihood else {"loss": loss}
 
     def _decode(self, model: Model, scores: dict[str, float], tick: Tick) -> Validation:
         """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded."""

@@ -140,6 +140,7 @@ VERBS = {
     ],
     "export": ["model", "--to", "--out", "--quantization", "--sample"],
     "heads": ["model", "--data", "--pairs", "--html", "--json"],
+    "forecast": ["model", "--data", "--json"],
     "init": ["data", "--out"],
     "recipe copy": ["name", "dest"],
     "recipe list": [],

@@ -11,6 +11,7 @@ from qkv.core.errors import DataError
 from qkv.data.lines import ReadCounts, byte_lines, decode
 from qkv.data.series.sources import SeriesSource, SeriesTable, chosen_columns, series_sources
 
+TIMES = frozenset({"time", "date"})
 EMPTY = frozenset({"", "na", "nan", "null", "none"})
 """How files write that a value is missing."""
 
@@ -23,14 +24,16 @@ class CsvSeries(SeriesSource):
 
     kind: Literal["csv"] = "csv"
     time: str | None = None
-    """The column that says when a row was measured; it is not read, since the order of the rows says it."""
+    """The column that says when a row was measured; it is not read, since the order of the rows says it. Null: a column
+    called time or date, if there is one."""
 
     def table(self, path: Path) -> SeriesTable:
         rows = csv.reader(_lines(path))
         there = [name.strip() for name in next(rows, [])]
         if not any(there):
             raise DataError(f"{path}: is empty; give a file with a header and a row for each point in time")
-        numbers = chosen_columns(there, self.columns, self.time, path)
+        time = self.time or next((name for name in there if name.lower() in TIMES), None)
+        numbers = chosen_columns(there, self.columns, time, path)
         names = [there[number] for number in numbers]
         lines, values = [], []
         for fields in rows:

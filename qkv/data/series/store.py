@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from qkv.core.errors import DataError
 from qkv.core.reading import STRICT, Count
 from qkv.data.arrays.stored import StoredArrays, open_arrays, write_arrays
-from qkv.data.series.sources import NamedSeries, SeriesSource, Values
+from qkv.data.series.sources import NamedSeries, Values
 
 
 @with_config(STRICT)
@@ -87,11 +87,10 @@ class SeriesStore:
         return len(self)
 
 
-def build_series_store(folder: Path, sources: Sequence[SeriesSource], root: Path, inputs: str) -> None:
-    """Put the series of `sources` into a new store."""
+def build_series_store(folder: Path, found: Sequence[NamedSeries], inputs: str) -> None:
+    """Put the series into a new store."""
 
     def fill(temporary: Path) -> AboutSeries:
-        found = [series for source in sources for series in source.read(root)]
         np.save(temporary / "values.npy", np.concatenate([series.values for series in found]))
         firsts = np.cumsum([0, *(len(series.values) for series in found)]).tolist()
         return {

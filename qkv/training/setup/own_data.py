@@ -33,6 +33,12 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     return found
 
 
+def own_recipe(model: Path) -> SavedRecipe | None:
+    """The recipe of a run, by the folder of the run or of its best model; None for what is not a run."""
+    run = _run_of(model)
+    return None if run is None else load_config(SavedRecipe, run.config)
+
+
 def own_files(model: Path, split: str) -> tuple[Path, ...] | None:
     """The files that a run's recipe names for `split`, if any; None for what is not a run."""
     run = _run_of(model)

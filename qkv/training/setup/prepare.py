@@ -108,7 +108,8 @@ def make_tokenizers(recipe: Recipe, train: TextPart, folder: Path, counting: Cou
         save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
         return recipe.text.load(folder)
     if recipe.tokenizers is None:
-        counting("Training tokenizers")(0, None)
+        if recipe.text.given:
+            counting("Training tokenizers")(0, None)
         return train_tokenizers(recipe.text, train, folder)
     verify_folder(recipe.tokenizers)
     save_tokenizers(recipe.text, recipe.text.load(recipe.tokenizers), folder)

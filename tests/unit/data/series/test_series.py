@@ -17,7 +17,8 @@ TABLE = "day,warm,wet\n" + "".join(f"2020-{day},{day},{100 - day}\n" for day in 
 
 
 def stored(tmp_path: Path, *sources: SeriesSource) -> SeriesStore:
-    build_series_store(tmp_path / "store", sources, tmp_path, "")
+    found = [series for source in sources for series in source.read(tmp_path)]
+    build_series_store(tmp_path / "store", found, "")
     return SeriesStore.open(tmp_path / "store")
 
 

@@ -1,0 +1,222 @@
+"""`data.kind: series`: numbers in the order of time; a window of them is read, and what follows it is forecast."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from qkv.core.errors import UsageError
+from qkv.data.arrays.stored import inputs_hash, is_up_to_date
+from qkv.data.build import CountProgress
+from qkv.data.config import BatchConfig, DataConfig, as_list, data_kinds
+from qkv.data.overlap import Overlap
+from qkv.data.series.batch import SeriesStream
+from qkv.data.series.kinds import AnySeries
+from qkv.data.series.sources import NamedSeries, SeriesSource
+from qkv.data.series.store import SeriesStore, build_series_store, find_windows
+from qkv.data.tasks.base import DataTask, data_tasks
+from qkv.text.folder import TokenizerPair
+
+
+@data_kinds.register
+class SeriesConfig(DataConfig):
+    """Tables of numbers, and the windows that are cut from them."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {
+        "train": {"kind": "csv", "path": "series.csv"},
+        "context": 48,
+        "horizon": 12,
+    }
+    tokenizer_sides: ClassVar[tuple[frozenset[str], ...]] = (frozenset(),)
+
+    kind: Literal["series"] = "series"
+    train: Annotated[tuple[AnySeries, ...], BeforeValidator(as_list), Field(min_length=1)]
+    """Series to learn from: one table or a list of them. Every column is a series of its own."""
+    dev: AnySeries | None = None
+    """Series to choose the best model by."""
+    test: AnySeries | None = None
+    """Series for the final score; training never reads them, `qkv evaluate RUN` measures on them."""
+    holdout: int | None = Field(default=None, ge=1)
+    """Without `dev`: the last values of each series of `train`, this many, become it."""
+    context: int = Field(ge=2)
+    """Values of a window; by default those of the model."""
+    horizon: int = Field(ge=1)
+    """Values to forecast; by default those of the model."""
+    period: int = Field(default=1, ge=1)
+    """Values of a season, such as 12 for months: for the seasonal naive forecast and for MASE."""
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> "SeriesConfig":
+        if self.dev is not None and self.holdout is not None:
+            raise ValueError("give dev or holdout, not both")
+        if self.period > self.context:
+            raise ValueError(f"period ({self.period}) must not be above context ({self.context})")
+        return self
+
+    @property
+    def has_dev(self) -> bool:
+        return self.dev is not None or self.holdout is not None
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        return self.context, self.horizon
+
+
+@dataclass(frozen=True)
+class SeriesPart:
+    """One part of the data before it is prepared."""
+
+    name: str
+    sources: tuple[SeriesSource, ...]
+    root: Path
+    holdout: int | None = None
+    """The last values of each series, which belong to dev."""
+
+    def texts(self, side: str) -> Iterator[str]:
+        """There are none."""
+        return iter(())
+
+    def series(self) -> list[NamedSeries]:
+        """All series of the part."""
+        found = [series for source in self.sources for series in source.read(self.root)]
+        return found if self.holdout is None else [self._cut(series, self.holdout) for series in found]
+
+    def _cut(self, series: NamedSeries, holdout: int) -> NamedSeries:
+        rest = len(series.values) - holdout
+        if rest <= series.start:
+            raise UsageError(
+                f"data.holdout is {holdout:,}, but the series {series.name!r} has {len(series.values):,} values; leave "
+                "some to train on"
+            )
+        return series._replace(values=series.values[:rest]) if self.name == "train" else series._replace(start=rest)
+
+
+@dataclass(frozen=True)
+class SeriesSummary:
+    """What one series is like."""
+
+    name: str
+    values: int
+    """Values to forecast."""
+    read_before: int
+    """Values before them, which are only read."""
+    lowest: float
+    mean: float
+    highest: float
+
+    def line(self) -> str:
+        before = f" after {self.read_before:,}" if self.read_before else ""
+        spread = f"{self.lowest:g} to {self.highest:g}, mean {self.mean:g}"
+        return f"  {self.name}: {self.values:,} values{before}; {spread}"
+
+
+@dataclass(frozen=True)
+class SeriesCheck:
+    """Statistics of all parts."""
+
+    series: dict[str, list[SeriesSummary]]
+    windows: dict[str, int]
+    context: int
+    horizon: int
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def overlaps(self) -> Mapping[str, Overlap]:
+        return {}
+
+    def with_advice(self, sentences: list[str]) -> "SeriesCheck":
+        """The same with advice, one sentence each."""
+        return replace(self, advice=sentences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """For people."""
+        lines = [f"windows of {self.context} values, forecasts of {self.horizon}"]
+        for name, summaries in self.series.items():
+            lines += ["", f"{name}: {len(summaries):,} series, {self.windows[name]:,} windows"]
+            lines += [summary.line() for summary in summaries]
+        lines += [f"\nadvice: {sentence}" for sentence in self.advice]
+        return "\n".join(lines) + "\n"
+
+
+class SeriesTask(DataTask[SeriesPart, SeriesStore]):
+    """See `DataTask`."""
+
+    unit = "windows"
+
+    def __init__(self, data: SeriesConfig) -> None:
+        self.data = data
+
+    def parts(self, progress: CountProgress | None = None, with_test: bool = False) -> dict[str, SeriesPart]:
+        data = self.data
+        parts = {"train": SeriesPart("train", data.train, data.root, data.holdout)}
+        if data.has_dev:
+            sources = data.train if data.dev is None else (data.dev,)
+            parts["dev"] = SeriesPart("dev", sources, data.root, data.holdout)
+        if with_test and data.test is not None:
+            parts["test"] = SeriesPart("test", (data.test,), data.root)
+        for part in parts.values():
+            for source in part.sources:
+                source.file(part.root)
+        return parts
+
+    def prepare(
+        self,
+        parts: Mapping[str, SeriesPart],
+        tokenizers: TokenizerPair,
+        folder: Path,
+        progress: CountProgress | None = None,
+    ) -> dict[str, SeriesStore]:
+        stores = {}
+        for name, part in parts.items():
+            files = [source.file(part.root) for source in part.sources]
+            described = [part.holdout, *(source.model_dump(mode="json") for source in part.sources)]
+            inputs = inputs_hash("series", described, files)
+            if not is_up_to_date(folder / name, inputs):
+                build_series_store(folder / name, part.series(), inputs)
+            stores[name] = SeriesStore.open(folder / name)
+            find_windows(stores[name], self.data.context, self.data.horizon)
+        return stores
+
+    def open(self, folder: Path) -> SeriesStore:
+        return SeriesStore.open(folder)
+
+    def stream(
+        self, store: SeriesStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
+    ) -> SeriesStream:
+        return SeriesStream(store, self.data.context, self.data.horizon, batch.tokens, seed)
+
+    def check(
+        self,
+        stores: Mapping[str, SeriesStore],
+        tokenizers: TokenizerPair,
+        batch: BatchConfig,
+        seed: int = 0,
+        progress: CountProgress = lambda done, total: None,
+    ) -> SeriesCheck:
+        summaries = {name: [_summary(series) for series in store.series] for name, store in stores.items()}
+        windows = {name: self._windows(store) for name, store in stores.items()}
+        return SeriesCheck(summaries, windows, self.data.context, self.data.horizon)
+
+    def batches(self, train: SeriesStore, batch: BatchConfig) -> float:
+        return max(1.0, self._windows(train) / batch.tokens)
+
+    def facts(self, train: SeriesStore) -> dict[str, Any]:
+        return {"period": self.data.period}
+
+    def _windows(self, store: SeriesStore) -> int:
+        return len(find_windows(store, self.data.context, self.data.horizon).places)
+
+
+def _summary(series: NamedSeries) -> SeriesSummary:
+    own = np.asarray(series.values[series.start :])
+    return SeriesSummary(series.name, len(own), series.start, float(own.min()), float(own.mean()), float(own.max()))
+
+
+data_tasks.register("series", SeriesTask)

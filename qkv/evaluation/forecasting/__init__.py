@@ -1,0 +1,1 @@
+"""Forecasts measured: errors, and the simple forecasts that a model must beat."""

@@ -1,0 +1,53 @@
+"""Forecasts that need no network: the last value, the last season, and linear regression."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import torch
+
+from qkv.data.series.batch import SeriesBatch
+from qkv.evaluation.forecasting.errors import Values
+from qkv.functional.patches.series import seasonal_naive
+
+Forecast = Callable[[Values], Values]
+"""Windows [N, context] -> forecasts [N, horizon]."""
+STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
+CENTRES: dict[str, Forecast] = {
+    "last value": lambda past: past[:, -1:],
+    "mean": lambda past: past.mean(axis=1, keepdims=True),
+}
+
+
+def repeated_season(period: int, horizon: int) -> Forecast:
+    """The last `period` values again and again; of period 1, the last value."""
+    return lambda past: seasonal_naive(torch.from_numpy(past), period, horizon).numpy()
+
+
+def fit_linear(train: SeriesBatch, dev: SeriesBatch | None) -> Forecast:
+    """Ridge regression of the future on the window, both relative to the window's last value or mean.
+
+    The windows weigh as in the loss, in units of each series' standard deviation. Which of the two is subtracted, and
+    how strongly the weights are kept small, is chosen on `dev`, else on `train`.
+    """
+    judge = train if dev is None else dev
+    past, future, scale = _arrays(judge)
+
+    def error(found: Forecast) -> float:
+        return float(np.square((found(past) - future) / scale).mean())
+
+    candidates = (_ridge(train, CENTRES[centre], strength) for centre, strength in product(CENTRES, STRENGTHS))
+    return min(candidates, key=error)
+
+
+def _ridge(batch: SeriesBatch, centre: Forecast, strength: float) -> Forecast:
+    past, future, scale = _arrays(batch)
+    middle = centre(past)
+    inputs, wanted = (past - middle) / scale, (future - middle) / scale
+    weights = np.linalg.solve(inputs.T @ inputs + strength * np.eye(inputs.shape[1]), inputs.T @ wanted)
+    return lambda windows: (windows - centre(windows)) @ weights + centre(windows)
+
+
+def _arrays(batch: SeriesBatch) -> tuple[Values, Values, Values]:
+    past, future = (part[..., 0].double().numpy() for part in (batch.past, batch.future))
+    return past, future, batch.scale.double().numpy()[:, None]
