@@ -24,6 +24,7 @@ from qkv.models.heads.linear import output_matrix
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.transformer.config import TransformerConfig, require_transformer_config
 from qkv.models.transformer.model import Embedder, require_transformer
+from qkv.models.transformer.pruning import with_even_heads
 from qkv.models.transformer.stacks.base import Stack
 from qkv.text import SPECIAL, Tokenizer
 from qkv.text.special import NAMES
@@ -65,12 +66,13 @@ def export_ctranslate2(saved: SavedModel, folder: Path, quantization: str | None
         reasons.append(f"quantization {quantization} is unknown, choose one of {', '.join(QUANTIZATIONS)}")
     if reasons:
         raise UsageError(f"the model cannot be exported to CTranslate2: {'; '.join(reasons)}{advice}")
-    spec = _filled_spec(saved)
+    even = with_even_heads(saved)
+    spec = _filled_spec(even, _alignment_heads(saved))
     spec.validate()
     spec.optimize(quantization=quantization)
     with new_folder(folder, {"what": WHAT, "quantization": quantization}) as temporary:
         spec.save(str(temporary))
-        (temporary / CONFIG).write_text(dump_config(saved.config), encoding="utf-8")
+        (temporary / CONFIG).write_text(dump_config(even.config), encoding="utf-8")
         (temporary / TOKENIZER).mkdir()
         saved.config.text.save(saved.tokenizers, temporary / TOKENIZER)
 
@@ -88,7 +90,17 @@ def vocabulary(tokenizer: Tokenizer) -> list[str]:
     return names
 
 
-def _filled_spec(saved: SavedModel) -> "TransformerSpec":
+def _alignment_heads(saved: SavedModel) -> int:
+    """How many heads of the last layer an alignment is the mean over, the first ones; 0: all.
+
+    Heads that were added to make the number even come behind the others.
+    """
+    *_, last = require_transformer(saved.model, "CTranslate2").decoder.in_order()
+    heads = last.cross_attention.num_heads
+    return 0 if heads == require_transformer_config(saved.config.model, "CTranslate2").num_heads else heads
+
+
+def _filled_spec(saved: SavedModel, alignment_heads: int) -> "TransformerSpec":
     choose_backend()
     try:
         from ctranslate2.specs import TransformerSpec
@@ -103,9 +115,9 @@ def _filled_spec(saved: SavedModel) -> "TransformerSpec":
         "ffn_glu": isinstance(config.feed_forward, SwigluConfig),
     }
     encoder = TransformerEncoderSpec(config.encoder_layers, config.num_heads, **settings)
-    # Alignments are the mean over all heads (0) of the last layer (-1).
+    # Alignments are the mean over heads of the last layer (-1).
     decoder = TransformerDecoderSpec(
-        config.decoder_layers, config.num_heads, alignment_layer=-1, alignment_heads=0, **settings
+        config.decoder_layers, config.num_heads, alignment_layer=-1, alignment_heads=alignment_heads, **settings
     )
     spec = TransformerSpec(encoder, decoder)
     _fill_embedding(encoder, encoder.embeddings[0], model.src_embedder)

@@ -27,6 +27,7 @@ from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.saved.weights import write_tensors
 from qkv.models.transformer.config import require_transformer_config
 from qkv.models.transformer.model import require_transformer
+from qkv.models.transformer.pruning import with_even_heads
 from qkv.models.transformer.stacks.base import Stack
 from qkv.text import SPECIAL
 
@@ -101,6 +102,7 @@ def export_huggingface(saved: SavedModel, folder: Path) -> None:
         reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")
     if reasons:
         raise UsageError(f"the model cannot be exported to Hugging Face: {'; '.join(reasons)}")
+    saved = with_even_heads(saved)
     config = hf_config(saved)
     with new_folder(folder, {"what": WHAT}) as temporary:
         write_tensors(temporary / "model.safetensors", hf_weights(saved), {"format": "pt"})

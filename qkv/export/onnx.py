@@ -26,6 +26,7 @@ from qkv.models.parallel.base import ParallelModel
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Embedder
+from qkv.models.transformer.pruning import with_even_heads
 from qkv.text.special import SPECIAL
 
 WHAT = "onnx"
@@ -76,6 +77,7 @@ def as_graph(saved: SavedModel, int8: bool = False) -> bytes:
 
     Sources are padded on the right; outputs beyond the length of a canvas are undefined.
     """
+    saved = with_even_heads(saved)
     model, config = saved.model, saved.config.model
     assert isinstance(model, ParallelModel)
     assert isinstance(config, TransformerConfig)

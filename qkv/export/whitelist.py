@@ -27,6 +27,8 @@ def output_bias(tokens: int, size: int) -> Tensor:
 KINDS = ("residual", "positions", "feed_forward")
 ATTENTIONS = ("encoder_attention", "decoder_attention", "cross_attention")
 SIZES = ("preset", "d_model", "d_ff", "num_heads", "encoder_layers", "decoder_layers")
+EMPTY_HEADS = ("pruned_heads",)
+"""Exports have one number of heads: `with_even_heads` fills it up with heads that give 0."""
 TRAINING_ONLY = ("dropout", "attention_dropout", "feed_forward_dropout", "position_offsets")
 MEMORY_ONLY = ("feed_forward_chunk",)
 SPEED_ONLY = ("draft",)
@@ -47,7 +49,7 @@ def unknown_parts(config: ModelConfig, allowed: AllowedConfigs, target: str, kno
     for place in ATTENTIONS:
         if other := _unlike_the_paper(getattr(config, place)):
             reasons.append(f"{target} has no form of model.{place}.{other}")
-    understood = {*known, *KINDS, *ATTENTIONS, *SIZES, *TRAINING_ONLY, *MEMORY_ONLY, *SPEED_ONLY}
+    understood = {*known, *KINDS, *ATTENTIONS, *SIZES, *TRAINING_ONLY, *MEMORY_ONLY, *SPEED_ONLY, *EMPTY_HEADS}
     for name, field in type(config).model_fields.items():
         value, default = getattr(config, name), field.get_default(call_default_factory=True)
         if name in understood or value == default:

@@ -25,6 +25,8 @@ class KVCache:
     tensor: Tensor
     carried: Tensor | None = None
     """[L, R, H, capacity, C], what cross-attention carries from position to position, if it is of such a kind."""
+    heads: tuple[int, ...] | None = None
+    """The number of heads of keys and values that each layer uses, the first ones; None: all."""
     version: int = 0
     """Counts the passes that wrote to it: the state with the same number may write in place."""
     truncated: int = -1
@@ -44,11 +46,13 @@ class KVCache:
 
     def until(self, end: int) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         """Each layer's part of the first `end` positions, and what they carry."""
-        past = self.tensor.narrow(3, 0, end).unbind(0)
+        past: Sequence[Tensor] = self.tensor.narrow(3, 0, end).unbind(0)
+        if self.heads is not None:
+            past = [layer.narrow(1, 0, 2 * heads) for layer, heads in zip(past, self.heads, strict=True)]
         return past, [None] * len(past) if self.carried is None else self.carried.narrow(3, 0, end).unbind(0)
 
     def _each(self, f: Callable[[Tensor], Tensor]) -> "KVCache":
-        return KVCache(f(self.tensor), None if self.carried is None else f(self.carried))
+        return KVCache(f(self.tensor), None if self.carried is None else f(self.carried), self.heads)
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,15 @@ class SourceKeys:
     """[B, S, D], what the output head points at (`Head.keys`); only where it does."""
     complete: bool = True
     """Whether the sources have ended; otherwise more of them may follow."""
+    heads: tuple[int, ...] | None = None
+    """The number of heads of keys and values that each layer uses, the first ones; None: all."""
 
     @cached_property
     def layers(self) -> list[KeyValue]:
-        return [KeyValue(*layer.chunk(2, 1)) for layer in self.key_value.unbind(0)]
+        layers = [KeyValue(*layer.chunk(2, 1)) for layer in self.key_value.unbind(0)]
+        if self.heads is None:
+            return layers
+        return [KeyValue(k[:, :heads], v[:, :heads]) for (k, v), heads in zip(layers, self.heads, strict=True)]
 
     def crossings(self, block: Block, carried: Sequence[Tensor | None]) -> list[Crossing]:
         """What the positions of a block attend to in each layer."""
@@ -82,7 +91,8 @@ class SourceKeys:
             None if part is None else part.index_select(0, sentences)
             for part in (self.padding, self.src, self.pointed_at)
         )
-        return SourceKeys(self.key_value.index_select(1, sentences), padding, src, pointed_at, self.complete)
+        key_value = self.key_value.index_select(1, sentences)
+        return SourceKeys(key_value, padding, src, pointed_at, self.complete, self.heads)
 
     def ids_of(self, tokens: Tensor) -> Tensor | None:
         """The source ids [R, W, S] of rows that get these tokens [R, W]."""

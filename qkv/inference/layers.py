@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from qkv.layers.attention.base import Block, Crossing, ForInference
+from qkv.layers.attention.base import Attention, Block, Crossing, ForInference
 from qkv.layers.attention.inference import FusedLinear, for_inference
 from qkv.layers.frozen import frozen_copy
 from qkv.layers.residual import Connection, Sublayer
@@ -142,9 +143,15 @@ class SourceProjections:
         distinct = list(dict.fromkeys(layers))
         self.layer_at = [distinct.index(layer) for layer in layers]
         crossings = [layer.cross_attention for layer in distinct]
-        self.heads = 2 * crossings[0].kv_heads
-        self.each = [FusedLinear(cross.key, cross.value) for cross in crossings]
-        self.fused = FusedLinear(*(part for cross in crossings for part in (cross.key, cross.value)))
+        self.heads = 2 * max(cross.kv_heads for cross in crossings)
+        self.own_heads = uneven_heads([layer.cross_attention for layer in layers])
+        parts = [
+            _filled(part, self.heads // 2 * cross.head_width)
+            for cross in crossings
+            for part in (cross.key, cross.value)
+        ]
+        self.each = [FusedLinear(*parts[2 * number : 2 * number + 2]) for number in range(len(crossings))]
+        self.fused = FusedLinear(*parts)
 
     def __call__(self, memories: Sequence[Tensor]) -> Tensor:
         first = memories[0]
@@ -157,6 +164,25 @@ class SourceProjections:
     def _by_heads(self, projected: Tensor, layers: int) -> Tensor:
         split: Tensor = projected.unflatten(-1, (layers, self.heads, -1))
         return split.permute(2, 0, 3, 1, 4).contiguous()
+
+
+def uneven_heads(attentions: Sequence[Attention]) -> tuple[int, ...] | None:
+    """The number of heads of keys and values of each layer; None: it is the same in all of them."""
+    heads = tuple(attention.kv_heads for attention in attentions)
+    return heads if len(set(heads)) > 1 else None
+
+
+def _filled(linear: nn.Linear, width: int) -> nn.Linear:
+    """A linear layer with outputs that are 0 behind its own, `width` in all."""
+    missing = width - linear.out_features
+    if not missing:
+        return linear
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, linear.in_features, width, dtype=linear.weight.dtype)
+    made.weight, made.bias = (
+        nn.Parameter(F.pad(linear.weight, (0, 0, 0, missing))),
+        nn.Parameter(F.pad(linear.bias, (0, missing))),
+    )
+    return made
 
 
 def additive(mask: Tensor, like: Tensor) -> Tensor:

@@ -85,16 +85,18 @@ class CausalEncoder:
 
     def __init__(self, model: Transformer, inference: TransformerInference) -> None:
         self.model = inference
-        own = next(model.encoder.in_order()).attention
-        shape = (model.encoder.num_layers, 1, 2 * own.kv_heads, 0, own.head_width)
-        self.nothing = own.key.weight.detach().new_zeros(shape)
+        own = [layer.attention for layer in model.encoder.in_order()]
+        self.heads = [attention.kv_heads for attention in own]
+        shape = (model.encoder.num_layers, 1, 2 * max(self.heads), 0, own[0].head_width)
+        self.nothing = own[0].key.weight.detach().new_zeros(shape)
 
     def read(self, tokens: Tensor, past: Tensor, last: bool) -> tuple[Tensor, Tensor]:
         width, encoder = tokens.shape[1], self.model.encoder
         cache = F.pad(past, (0, 0, 0, width))
         pos = torch.arange(cache.shape[3], device=tokens.device)
         context = AttentionContext(pos[-width:], pos, causal)
-        layers = EncoderPass(encoder.layers, Block(context, width), cache.unbind(0))
+        past_of = [layer[:, : 2 * heads] for layer, heads in zip(cache.unbind(0), self.heads, strict=True)]
+        layers = EncoderPass(encoder.layers, Block(context, width), past_of)
         embedded = self.model.src_embed(tokens, context.q_pos)
         memory = encoder.encoder.run(encoder.encoder.depth.flat(embedded), layers, context)
         return memory.view(1, width, -1), cache

@@ -21,6 +21,7 @@ from qkv.inference.layers import (
     copied_by_columns,
     lay_by_columns,
     padding_mask,
+    uneven_heads,
 )
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
@@ -62,7 +63,8 @@ class FusedDecoder:
     def whole(self, x: Tensor, context: AttentionContext, memory: Tensor, cross_context: AttentionContext) -> Tensor:
         """All positions [B, T, D] at once, as `Decoder.forward`."""
         padding = padding_mask(self.wiring.look(cross_context).keep, x)
-        sources = SourceKeys(self.sources(self.wiring.memories(memory)), padding)
+        memories = self.wiring.memories(memory)
+        sources = SourceKeys(self.sources(memories), padding, heads=self.sources.own_heads)
         mask = None if context.mask is None else additive(context.mask, x)
         nothing: Sequence[None] = [None] * len(self.layers)
         block = Block(context, x.shape[1], mask)
@@ -95,7 +97,9 @@ class TransformerInference:
         self.tgt_limit = model.limits.tgt
         first = next(model.decoder.in_order())
         self.cross_attention = first.cross_attention
-        self.cache_shape = (2 * first.attention.kv_heads, 0, first.attention.head_width)
+        own = [layer.attention for layer in model.decoder.in_order()]
+        self.cache_shape = (2 * max(attention.kv_heads for attention in own), 0, own[0].head_width)
+        self.cache_heads = uneven_heads(own)
         depth = len(self.decoder.layers)
         self.watched: Sequence[int] = ()
         if self.attention:
@@ -121,11 +125,12 @@ class TransformerInference:
             padding,
             src if self.head.needs_source else None,
             self.head.keys(memory) if self.head.needs_memory else None,
+            heads=self.decoder.sources.own_heads,
         )
         rows = len(memory) * beams
         shape, width = (len(self.decoder.layers), rows), self.cross_attention.carried_width(sources.key_value.shape[3])
         carried = memory.new_zeros(*shape, self.cross_attention.num_heads, 0, width) if width else None
-        cache = KVCache(memory.new_zeros(*shape, *self.cache_shape), carried)
+        cache = KVCache(memory.new_zeros(*shape, *self.cache_shape), carried, self.cache_heads)
         return DecoderState(cache, (0,) * rows, sources)
 
     def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Output, DecoderState]:

@@ -144,6 +144,11 @@ class AttentionConfig(Config):
         """Whether it may be the cross-attention of a decoder."""
         return True
 
+    @property
+    def prunable(self) -> bool:
+        """Whether single heads can be removed: all that is different between heads are slices of the projections."""
+        return False
+
     def problem(self, num_heads: int, num_layers: int) -> str | None:
         """Why it does not support these sizes; None: it does."""
         return None

@@ -26,6 +26,10 @@ class CausalConfig(AttentionConfig):
     def cross(self) -> bool:
         return False
 
+    @property
+    def prunable(self) -> bool:
+        return True
+
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "CausalAttention":

@@ -28,6 +28,8 @@ class InferenceAttention:
     def __init__(self, module: Attention) -> None:
         self.module = module
         self.num_heads, self.kv_heads, self.head_width = module.num_heads, module.kv_heads, module.head_width
+        self.width = module.num_heads * module.head_width
+        """Of all heads side by side."""
         self.group = module.num_heads // module.kv_heads
         """Query heads that share keys and values."""
         self.positions = module.positions
@@ -49,7 +51,7 @@ class InferenceAttention:
         keys, values = (key_value if past is None else block.append(past, key_value)).chunk(2, 1)
         output = self.attend(queries, keys, values, block)
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, block.context))
-        return self.output(_by_position(output).reshape(x.shape))
+        return self.output(_by_position(output).reshape(*x.shape[:-1], self.width))
 
     def _turned(self, heads: Tensor, context: AttentionContext) -> Tensor:
         """[R, H + 2 KV heads, W, E] with rotated queries and keys."""
@@ -73,9 +75,8 @@ class InferenceAttention:
         queries = self._queries(x, keys.shape[0])
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, crossing.context(queries.shape[2])))
         if self.group == 1:
-            return self.output(
-                _by_position(F.scaled_dot_product_attention(queries, keys, values, padding)).reshape(x.shape)
-            )
+            output = F.scaled_dot_product_attention(queries, keys, values, padding)
+            return self.output(_by_position(output).reshape(*x.shape[:-1], self.width))
         grouped = queries.unflatten(1, (self.kv_heads, self.group))
         output = F.scaled_dot_product_attention(grouped.flatten(2, 3), keys, values, padding)
         return self.output(output.view(grouped.shape).permute(0, 3, 1, 2, 4).reshape(x.shape))
@@ -107,7 +108,7 @@ class DefinedInference(InferenceAttention):
         context = crossing.context(queries.shape[2])
         output = self.module.attend(queries, keys, values, context)
         report(self.module.attention_id, lambda: self.module.weights(queries, keys, context))
-        return self.output(_by_position(output).reshape(x.shape))
+        return self.output(_by_position(output).reshape(*x.shape[:-1], self.width))
 
     def weights(self, x: Tensor, crossing: Crossing) -> Tensor:
         queries = self._queries(x, len(crossing.source.keys))

@@ -29,6 +29,10 @@ class FullConfig(AttentionConfig):
     kv_heads: int | None = Field(default=None, ge=1)
     """Heads of keys and values, each shared by a group of query heads (1: multi-query). Default: num_heads."""
 
+    @property
+    def prunable(self) -> bool:
+        return self.kv_heads is None and self.score.alike
+
     def problem(self, num_heads: int, num_layers: int) -> str | None:
         if self.kv_heads is None or num_heads % self.kv_heads == 0:
             return None

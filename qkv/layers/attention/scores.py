@@ -17,6 +17,11 @@ class ScoreConfig(Config):
 
     kind: str
 
+    @property
+    def alike(self) -> bool:
+        """Whether it has no parameters of single heads."""
+        return True
+
     def build(self, num_heads: int, head_width: int) -> "AttentionScore":
         raise NotImplementedError
 
@@ -107,6 +112,10 @@ class CosineScoreConfig(ScoreConfig):
 
     kind: Literal["cosine"] = "cosine"
 
+    @property
+    def alike(self) -> bool:
+        return False
+
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Cosine(num_heads)
 
@@ -130,6 +139,10 @@ class AdditiveConfig(ScoreConfig):
     """v·tanh(q + k) with one v per head (Bahdanau et al. 2015); much slower than a dot product."""
 
     kind: Literal["additive"] = "additive"
+
+    @property
+    def alike(self) -> bool:
+        return False
 
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Additive(num_heads, head_width)

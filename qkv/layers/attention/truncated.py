@@ -45,6 +45,10 @@ class TruncatedConfig(WindowConfig):
     def lookahead(self) -> int:
         return (self.left if self.right is None else self.right) * self.dilation
 
+    @property
+    def prunable(self) -> bool:
+        return True
+
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "TruncatedAttention":

@@ -1,12 +1,13 @@
 """Attention with linear biases (Press et al. 2022): a penalty proportional to the distance, without parameters."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from qkv.functional.positions import alibi_bias, alibi_slopes, distances
-from qkv.layers.positions.base import Positions, PositionsConfig, positions
+from qkv.layers.positions.base import Positions, PositionsConfig, SomeHeads, positions
 
 
 @positions.register
@@ -29,6 +30,9 @@ class Alibi(Positions):
     def __init__(self, num_heads: int) -> None:
         super().__init__()
         self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+
+    def for_heads(self, heads: Sequence[int]) -> Positions:
+        return SomeHeads(self, heads)
 
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return alibi_bias(distances(q_pos, k_pos), self.slopes.to(q.dtype))

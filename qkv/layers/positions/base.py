@@ -1,5 +1,6 @@
 """The base class of position schemes, its config, and the registry."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
@@ -31,6 +32,10 @@ class Positions(nn.Module):
         """What the attention of one layer uses: this, or a scheme with the layer's own parameters."""
         return self
 
+    def for_heads(self, heads: Sequence[int]) -> "Positions":
+        """What an attention uses that has only these of the heads, counted from 0: this, if all heads are alike."""
+        return self
+
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """Add to the embedded tokens [B, T, D]."""
         return x
@@ -46,6 +51,22 @@ class Positions(nn.Module):
     def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         """[B, H, Q, E] to be added to the output of attention with `weights` [B, H, Q, K]."""
         return None
+
+
+class SomeHeads(Positions):
+    """A scheme that adds another bias to each head, for some of the heads."""
+
+    def __init__(self, every: Positions, heads: Sequence[int]) -> None:
+        super().__init__()
+        self.every = every
+        self.heads = list(heads)
+
+    def for_heads(self, heads: Sequence[int]) -> Positions:
+        return SomeHeads(self.every, [self.heads[head] for head in heads])
+
+    def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        bias = self.every.bias(q, q_pos, k_pos)
+        return None if bias is None else bias[:, self.heads]
 
 
 class PositionsConfig(Config):

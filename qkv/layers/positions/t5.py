@@ -1,5 +1,6 @@
 """Relative positions of T5 (Raffel et al. 2020): a learned bias per head and bucket of distances."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from qkv.functional.positions import clipped, distances, t5_buckets
 from qkv.kernels.positions import t5_bias
-from qkv.layers.positions.base import Positions, PositionsConfig, positions
+from qkv.layers.positions.base import Positions, PositionsConfig, SomeHeads, positions
 
 
 @positions.register
@@ -45,6 +46,9 @@ class T5(Positions):
         nn.init.normal_(self.weight, std=d_model**-0.5)
         every = torch.arange(-longest, longest + 1)[None, None]
         self.register_buffer("bucket_of", t5_buckets(every, causal, buckets, longest).flatten(), persistent=False)
+
+    def for_heads(self, heads: Sequence[int]) -> Positions:
+        return SomeHeads(self, heads)
 
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         bucket = self.bucket_of[clipped(distances(q_pos, k_pos), self.longest)]

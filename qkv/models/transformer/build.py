@@ -2,7 +2,8 @@
 
 from torch import nn
 
-from qkv.layers.attention import Attention, AttentionConfig
+from qkv.layers.attention import Attention
+from qkv.layers.attention.pruning import keep_heads
 from qkv.layers.attention.recording import name_attentions
 from qkv.layers.feed_forward import PositionWise
 from qkv.layers.positions import Positions
@@ -44,7 +45,7 @@ def build_model(config: TransformerConfig, src_vocab: int, tgt_vocab: int, pad: 
 
 def build_encoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Encoder:
     def layer(depth: int) -> EncoderLayer:
-        attention = _attention(config, config.encoder_attention, positions, depth)
+        attention = _attention(config, "encoder", positions, depth)
         made = EncoderLayer(attention, _feed_forward(config), _residuals(config, 2, place))
         config.residual.prepare(made, place)
         return made
@@ -58,8 +59,8 @@ def build_encoder(config: TransformerConfig, positions: Positions, wiring: Wirin
 
 def build_decoder(config: TransformerConfig, positions: Positions, wiring: Wiring) -> Decoder:
     def layer(depth: int) -> DecoderLayer:
-        cross = _attention(config, config.cross_attention, None, depth)
-        attention = _attention(config, config.decoder_attention, positions, depth)
+        cross = _attention(config, "cross", None, depth)
+        attention = _attention(config, "decoder", positions, depth)
         made = DecoderLayer(attention, cross, _feed_forward(config), _residuals(config, 3, place))
         config.residual.prepare(made, place)
         return made
@@ -78,9 +79,13 @@ def build_wiring(config: TransformerConfig) -> Wiring:
     return config.wiring.build(config.encoder_layers, config.decoder_layers, config.d_model, norm)
 
 
-def _attention(config: TransformerConfig, kind: AttentionConfig, positions: Positions | None, depth: int) -> Attention:
+def _attention(config: TransformerConfig, side: str, positions: Positions | None, depth: int) -> Attention:
     scheme = None if positions is None else positions.for_layer()
-    return kind.build(config.d_model, config.num_heads, config.attention_dropout, scheme, depth)
+    made = config.sides[side][0].build(config.d_model, config.num_heads, config.attention_dropout, scheme, depth)
+    kept = config.pruned_heads.kept(side, depth, config.num_heads)
+    if len(kept) < config.num_heads:
+        keep_heads(made, kept)
+    return made
 
 
 def _feed_forward(config: TransformerConfig) -> PositionWise:

@@ -16,6 +16,7 @@ from qkv.models.config import CrossAttentionSize, ModelConfig, Seq2SeqConfig, mo
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.transformer.global_tokens import find_global_tokens
 from qkv.models.transformer.model import Transformer
+from qkv.models.transformer.pruned_heads import PrunedHeads
 from qkv.models.transformer.stacks import AnyStack
 from qkv.models.transformer.stacks.layers import LayersConfig
 from qkv.models.transformer.wirings import AnyWiring
@@ -65,6 +66,8 @@ class TransformerConfig(Seq2SeqConfig):
     """Self-attention of the decoder."""
     cross_attention: AnyAttention = FullConfig()
     """Cross-attention of the decoder."""
+    pruned_heads: PrunedHeads = PrunedHeads()
+    """Heads that `qkv prune` has removed; the others keep the width d_model / num_heads."""
     feed_forward: AnyFeedForward = ReluConfig()
     """The activation of the feed-forward network."""
     feed_forward_chunk: int | None = Field(default=None, ge=1)
@@ -95,7 +98,9 @@ class TransformerConfig(Seq2SeqConfig):
     def cross_attention_size(self) -> CrossAttentionSize | None:
         if not self.stack.exposes:
             return None
-        return CrossAttentionSize(self.distinct(self.decoder_layers), self.num_heads)
+        layers = self.distinct(self.decoder_layers)
+        heads = min(len(self.pruned_heads.kept("cross", depth, self.num_heads)) for depth in range(layers))
+        return CrossAttentionSize(layers, heads)
 
     @property
     def limits(self) -> MaxLengths:
@@ -153,6 +158,17 @@ class TransformerConfig(Seq2SeqConfig):
         return self
 
     @model_validator(mode="after")
+    def _pruned_heads_fit(self) -> "TransformerConfig":
+        for side, (attention, layers) in self.sides.items():
+            if not any(getattr(self.pruned_heads, side)):
+                continue
+            if not attention.prunable:
+                raise ValueError(f"pruned_heads: {self.unprunable(side)}")
+            if problem := self.pruned_heads.problem(side, self.num_heads, self.distinct(layers)):
+                raise ValueError(f"pruned_heads: {problem}")
+        return self
+
+    @model_validator(mode="after")
     def _head_fits(self) -> "TransformerConfig":
         if isinstance(self.head, LinearHeadConfig):
             return self
@@ -170,7 +186,8 @@ class TransformerConfig(Seq2SeqConfig):
                 f"head {self.head.kind} reads the last encoder layer, not wiring {self.wiring.kind}; use wiring last, "
                 "or head pointer_generator with attention cross"
             )
-        if problem := self.head.problem(self.decoder_layers, self.num_heads):
+        size = self.cross_attention_size
+        if problem := self.head.problem(self.decoder_layers, self.num_heads if size is None else size.heads):
             raise ValueError(f"head: {problem}")
         return self
 
@@ -270,12 +287,26 @@ class TransformerConfig(Seq2SeqConfig):
         if not self.cross_attention.cross:
             kind, hint = self.cross_attention.kind, self.cross_attention.hint
             raise ValueError(f"cross_attention cannot be {kind}: {hint}")
-        own = {"encoder": self.encoder_layers, "decoder": self.decoder_layers, "cross": self.decoder_layers}
-        for side, layers in own.items():
-            attention: AttentionConfig = getattr(self, f"{side}_attention")
+        for side, (attention, layers) in self.sides.items():
             if problem := attention.problem(self.num_heads, self.distinct(layers)):
                 raise ValueError(f"{side}_attention: {problem}")
         return self
+
+    @property
+    def sides(self) -> dict[str, tuple[AttentionConfig, int]]:
+        """The kind of attention and the number of layers of each side."""
+        return {
+            "encoder": (self.encoder_attention, self.encoder_layers),
+            "decoder": (self.decoder_attention, self.decoder_layers),
+            "cross": (self.cross_attention, self.decoder_layers),
+        }
+
+    def unprunable(self, side: str) -> str:
+        """Why single heads of a side cannot be removed."""
+        return (
+            f"heads of {side}_attention {self.sides[side][0].kind} cannot be removed one by one: they share keys and "
+            "values, or have parameters besides their projections"
+        )
 
 
 def require_transformer_config(config: ModelConfig, what: str) -> TransformerConfig:

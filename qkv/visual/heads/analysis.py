@@ -1,5 +1,6 @@
 """The analysis of all heads of a model over a corpus."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,12 @@ import torch
 from qkv.core.progress import Reporter, SilentReporter
 from qkv.functional.heads.measures import classical_mds
 from qkv.models.saved.folder import SavedModel
+from qkv.models.transformer.head_ids import SIDES, HeadId, Side
 from qkv.visual.heads.corpus import HeadCorpus
 from qkv.visual.heads.distances import DistanceSums, LayerDistances, Numbers, layer_distances
+from qkv.visual.heads.importance import head_importance
 from qkv.visual.heads.profile import HeadProfile, KeyKinds, ProfileSums
-from qkv.visual.heads.weights import SIDES, HeadId, Side, heads_of, require_heads, weights_of
+from qkv.visual.heads.weights import heads_of, require_heads, weights_of
 
 SIGNIFICANT = 0.05
 
@@ -31,13 +34,17 @@ class SideAnalysis:
     """[N, 2], the map of the heads: classical scaling of the roots of the divergences, which are a metric."""
     layers: LayerDistances | None
     """None: there are not two layers with two heads."""
+    importance: list[float]
+    """Of each head, by the gradient; see `head_importance`."""
 
     @property
     def answers(self) -> list[str]:
-        """The two questions about layers, answered in sentences."""
+        """The two questions about layers, answered in sentences, and whether sharp heads are important ones."""
         found = self.layers
+        together = rank_correlation([one.confidence for one in self.profiles], self.importance)
+        third = f"Confidence and importance of the heads of the {self.name}: rank correlation {together:+.2f}."
         if found is None:
-            return [f"The {self.name} has too few layers or heads to compare layers."]
+            return [f"The {self.name} has too few layers or heads to compare layers.", third]
         alike = found.p_alike < SIGNIFICANT
         first = (
             f"Heads of one layer of the {self.name} {'look' if alike else 'do not look'} at more similar places than "
@@ -52,7 +59,7 @@ class SideAnalysis:
             f"Redundancy in the {self.name} {change} with depth: the divergence within a layer is {listed} from the "
             f"first layer to the last, {found.slope:+.3f} a layer (p = {found.p_depth:.4f})."
         )
-        return [first, second]
+        return [first, second, third]
 
     @property
     def name(self) -> str:
@@ -66,6 +73,15 @@ class HeadAnalysis:
     data: str
     pairs: int
     sides: list[SideAnalysis]
+
+    @property
+    def ranks(self) -> dict[str, dict[HeadId, float]]:
+        """The heads of all sides by what heads can be removed by, the first to go lowest."""
+        pairs = [pair for side in self.sides for pair in zip(side.profiles, side.importance, strict=True)]
+        return {
+            "importance": {one.head: importance for one, importance in pairs},
+            "confidence": {one.head: one.confidence for one, _ in pairs},
+        }
 
 
 def analyze_heads(saved: SavedModel, corpus: HeadCorpus, reporter: Reporter | None = None) -> HeadAnalysis:
@@ -94,11 +110,14 @@ def analyze_heads(saved: SavedModel, corpus: HeadCorpus, reporter: Reporter | No
             distances[seen.side].add(seen)
         pairs += len(batch)
         counting(pairs, corpus.limit)
-    sides = [_side(heads[side], profiles[side], distances[side].mean()) for side in SIDES]
+    importance = head_importance(saved, corpus, reporter)
+    sides = [_side(heads[side], profiles[side], distances[side].mean(), importance) for side in SIDES]
     return HeadAnalysis(corpus.name, pairs, sides)
 
 
-def _side(heads: list[HeadId], profiles: ProfileSums, divergence: Numbers) -> SideAnalysis:
+def _side(
+    heads: list[HeadId], profiles: ProfileSums, divergence: Numbers, importance: Mapping[HeadId, float]
+) -> SideAnalysis:
     return SideAnalysis(
         side=heads[0].side,
         heads=heads,
@@ -107,4 +126,20 @@ def _side(heads: list[HeadId], profiles: ProfileSums, divergence: Numbers) -> Si
         divergence=divergence,
         places=classical_mds(torch.from_numpy(np.sqrt(divergence))).numpy(),
         layers=layer_distances(divergence, [head.layer for head in heads]),
+        # Layers that share weights have one importance.
+        importance=[importance.get(head, importance[head._replace(layer=1)]) for head in heads],
     )
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's ρ: the correlation of the ranks; 0 where all values of one are equal. Ties get their mean rank."""
+    first, second = (_ranks(np.asarray(values, dtype=np.float64)) for values in (one, other))
+    spread = np.sqrt(np.sum(first**2) * np.sum(second**2))
+    return float(first @ second / spread) if spread else 0.0
+
+
+def _ranks(values: Numbers) -> Numbers:
+    """Ranks around their mean."""
+    ranks: Numbers = (values[:, None] > values).sum(1) + (values[:, None] == values).sum(1) / 2
+    centred: Numbers = ranks - ranks.mean()
+    return centred

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from qkv.core.figures import FAINT, SERIES, TIP
 from qkv.visual.heads.analysis import SideAnalysis
+from qkv.visual.heads.removal import PruningCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,3 +44,16 @@ def paint_depth(axes: "Axes", found: SideAnalysis) -> None:
     axes.set_xticks(found.layers.layers)
     axes.margins(y=0.12)
     axes.grid(axis="y")
+
+
+def paint_curve(axes: "Axes", curve: PruningCurve) -> None:
+    """Scores against the number of removed heads; random orders are a band from the lowest to the highest."""
+    lows, highs = ([f(column) for column in zip(*curve.random, strict=True)] for f in (min, max))
+    means = [sum(column) / len(column) for column in zip(*curve.random, strict=True)]
+    axes.fill_between(curve.removed, lows, highs, color=FAINT, alpha=0.2, linewidth=0)
+    axes.plot(curve.removed, means, color=FAINT, label=f"random ({len(curve.random)} orders)")
+    for number, (name, scores) in enumerate(curve.orders.items()):
+        axes.plot(curve.removed, scores, marker="o", markersize=4, color=SERIES[number], label=f"by {name}")
+    axes.set(xlabel=f"heads removed of {curve.total}", ylabel=curve.metric.title)
+    axes.grid()
+    axes.legend(loc="best", labelcolor="linecolor")

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from qkv.functional.heads.measures import row_entropy
+from qkv.models.transformer.head_ids import HeadId
 from qkv.text import Tokenizer
 from qkv.text.special import NAMES, SPECIAL
 from qkv.visual.heads.corpus import known
-from qkv.visual.heads.weights import HeadId, SideWeights
+from qkv.visual.heads.weights import SideWeights
 
 TARGETS = {
     "previous": "the previous token",

@@ -5,15 +5,17 @@ from typing import Any
 
 from qkv.core.figures import INSTALL, can_draw, chart
 from qkv.evaluation.report.charts import BarChart
+from qkv.evaluation.resampling import PairedTest
 from qkv.visual.heads.analysis import HeadAnalysis, SideAnalysis
 from qkv.visual.heads.distances import PERMUTATIONS
-from qkv.visual.heads.figures import SIZE, paint_depth, paint_map
+from qkv.visual.heads.figures import SIZE, paint_curve, paint_depth, paint_map
 from qkv.visual.heads.profile import EVEN, MOST, TARGETS, HeadProfile
-from qkv.visual.heads.tables import profile_tables
+from qkv.visual.heads.removal import RemovalStudy
+from qkv.visual.heads.tables import profile_tables, removal_tables
 
 
-def heads_report(found: HeadAnalysis, title: str) -> str:
-    """A page with the answers, the maps and a line for each head."""
+def heads_report(found: HeadAnalysis, title: str, removal: RemovalStudy | None = None) -> str:
+    """A page with the answers, the maps, a line for each head, and what happens without heads."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loader = ChoiceLoader([PackageLoader("qkv.visual.heads"), PackageLoader("qkv.evaluation.report")])
@@ -22,8 +24,10 @@ def heads_report(found: HeadAnalysis, title: str) -> str:
     return environment.get_template("heads.html").render(
         title=title,
         found=found,
+        removal=removal,
         tables=profile_tables(found),
-        charts=_charts(found) if can_draw() else [],
+        removal_tables=[] if removal is None else removal_tables(removal),
+        charts=_charts(found, removal) if can_draw() else [],
         no_charts=INSTALL,
         permutations=f"{PERMUTATIONS:,}",
         most=f"{100 * MOST:.0f}",
@@ -31,8 +35,11 @@ def heads_report(found: HeadAnalysis, title: str) -> str:
     )
 
 
-def _charts(found: HeadAnalysis) -> list[BarChart]:
+def _charts(found: HeadAnalysis, removal: RemovalStudy | None) -> list[BarChart]:
     drawn = []
+    if removal is not None and removal.curve is not None:
+        title = f"{removal.metric.title} with heads removed"
+        drawn.append(BarChart(title, [], chart(partial(paint_curve, curve=removal.curve), *SIZE, title)))
     for side in found.sides:
         title = f"Map of the heads of the {side.name}"
         drawn.append(BarChart(title, [], chart(partial(paint_map, found=side), *SIZE, title)))
@@ -42,9 +49,39 @@ def _charts(found: HeadAnalysis) -> list[BarChart]:
     return drawn
 
 
-def analysis_dict(found: HeadAnalysis) -> dict[str, Any]:
+def analysis_dict(found: HeadAnalysis, removal: RemovalStudy | None = None) -> dict[str, Any]:
     """Everything as plain data."""
-    return {"data": found.data, "pairs": found.pairs, "sides": {side.side: _side_dict(side) for side in found.sides}}
+    sides = {side.side: _side_dict(side) for side in found.sides}
+    data = {"data": found.data, "pairs": found.pairs, "sides": sides}
+    return data if removal is None else {**data, "removal": _removal_dict(removal)}
+
+
+def _removal_dict(removal: RemovalStudy) -> dict[str, Any]:
+    curve = removal.curve
+    return {
+        "metric": removal.metric.name,
+        "outputs": removal.outputs,
+        "whole": removal.whole,
+        "answers": removal.answers,
+        "without": [
+            {**one.head._asdict(), "score": one.score, "difference": one.test.difference, **_p_values(one.test)}
+            for one in removal.each
+        ],
+        "curve": None
+        if curve is None
+        else {
+            "removed": curve.removed,
+            "heads": curve.total,
+            "orders": curve.orders,
+            "random": curve.random,
+            "tests": [{"difference": test.difference, **_p_values(test)} for test in curve.tests],
+            "p_random": curve.p_random,
+        },
+    }
+
+
+def _p_values(test: PairedTest) -> dict[str, float]:
+    return {"p_bootstrap": test.bootstrap, "p_shuffling": test.randomization}
 
 
 def _side_dict(side: SideAnalysis) -> dict[str, Any]:
@@ -63,6 +100,7 @@ def _head_dict(side: SideAnalysis, one: HeadProfile, place: int) -> dict[str, An
         "layer": one.head.layer,
         "head": one.head.head,
         "role": one.role(side.even),
+        "importance": side.importance[place],
         "entropy": one.entropy,
         "evenness": one.evenness,
         "confidence": one.confidence,

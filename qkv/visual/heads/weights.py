@@ -1,8 +1,6 @@
 """The attention weights of all heads of a Transformer for a batch, by side."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,25 +8,11 @@ from torch import Tensor
 from qkv.core.errors import UsageError
 from qkv.data.batch import Batch
 from qkv.engines.torch_engine import evaluating
-from qkv.layers.attention import Attention
 from qkv.layers.attention.recording import capture_attention
 from qkv.models.base import Model
 from qkv.models.parallel.base import ParallelModel
+from qkv.models.transformer.head_ids import SIDES, HeadId, Side, attentions_of
 from qkv.models.transformer.model import Transformer, require_transformer
-
-Side = Literal["encoder", "decoder", "cross"]
-SIDES: tuple[Side, ...] = ("encoder", "decoder", "cross")
-
-
-class HeadId(NamedTuple):
-    """One head of a model; layer and head count from 1."""
-
-    side: Side
-    layer: int
-    head: int
-
-    def __str__(self) -> str:
-        return f"{self.side} {self.layer}.{self.head}"
 
 
 @dataclass(frozen=True)
@@ -61,20 +45,11 @@ def require_heads(model: Model) -> Transformer:
     return found
 
 
-def attentions_of(model: Transformer) -> Iterator[tuple[Side, int, Attention]]:
-    """Side, layer and module of every attention; a layer that all depths share comes once for each of them."""
-    for number, encoder_layer in enumerate(model.encoder.in_order(), start=1):
-        yield "encoder", number, encoder_layer.attention
-    for number, layer in enumerate(model.decoder.in_order(), start=1):
-        yield "decoder", number, layer.attention
-        yield "cross", number, layer.cross_attention
-
-
 def heads_of(model: Transformer) -> dict[Side, list[HeadId]]:
     """The heads of each side in the order of `SideWeights`."""
     found: dict[Side, list[HeadId]] = {side: [] for side in SIDES}
-    for side, layer, attention in attentions_of(model):
-        found[side] += [HeadId(side, layer, head + 1) for head in range(attention.num_heads)]
+    for place in attentions_of(model):
+        found[place.side] += place.heads
     return found
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from qkv.core.errors import DataError, UsageError
 from qkv.data.batch import collate
 from qkv.models.saved.folder import SavedConfig, SavedModel
+from qkv.models.transformer.head_ids import HeadId
 from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL
 from qkv.visual.heads import corpus as corpus_module
@@ -20,7 +21,7 @@ from qkv.visual.heads.corpus import HeadCorpus
 from qkv.visual.heads.distances import layer_distances
 from qkv.visual.heads.profile import HeadProfile, KeyKinds, ProfileSums, is_punctuation
 from qkv.visual.heads.report import analysis_dict, heads_report
-from qkv.visual.heads.weights import HeadId, SideWeights, heads_of, require_heads, weights_of
+from qkv.visual.heads.weights import SideWeights, heads_of, require_heads, weights_of
 from tests.support.small import batch_of, small_config, small_model, small_text, transformer
 
 PAIRS = [("aa ab ba", "ba aa"), ("ba", "ab ab"), ("bb ab", "bb"), ("aa aa bb ab ba cc", "cc ba"), (" ", "aa")]
