@@ -20,7 +20,7 @@ class ScoreConfig(Config):
     @property
     def alike(self) -> bool:
         """Whether it has no parameters of single heads."""
-        return True
+        return False
 
     def build(self, num_heads: int, head_width: int) -> "AttentionScore":
         raise NotImplementedError
@@ -57,6 +57,10 @@ class ScaledDotConfig(ScoreConfig):
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
+    @property
+    def alike(self) -> bool:
+        return True
+
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return ScaledDot()
 
@@ -72,6 +76,10 @@ class DotConfig(ScoreConfig):
     """q·k (Luong et al. 2015); wide heads saturate the softmax."""
 
     kind: Literal["dot"] = "dot"
+
+    @property
+    def alike(self) -> bool:
+        return True
 
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Dot()
@@ -112,10 +120,6 @@ class CosineScoreConfig(ScoreConfig):
 
     kind: Literal["cosine"] = "cosine"
 
-    @property
-    def alike(self) -> bool:
-        return False
-
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Cosine(num_heads)
 
@@ -139,10 +143,6 @@ class AdditiveConfig(ScoreConfig):
     """v·tanh(q + k) with one v per head (Bahdanau et al. 2015); much slower than a dot product."""
 
     kind: Literal["additive"] = "additive"
-
-    @property
-    def alike(self) -> bool:
-        return False
 
     def build(self, num_heads: int, head_width: int) -> AttentionScore:
         return Additive(num_heads, head_width)
