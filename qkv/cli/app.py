@@ -28,7 +28,7 @@ from qkv.cli import (
     translate,
     tune,
 )
-from qkv.cli.ask import forecast
+from qkv.cli.ask import forecast, generate
 from qkv.cli.shared.streams import open_closed_streams
 from qkv.cli.show.see import see
 from qkv.core.errors import QkvError
@@ -82,6 +82,8 @@ def _options(
 app.command("init")(recipe.init)
 app.command("train", cls=train.TrainCommand)(train.train)
 app.command("translate")(translate.translate)
+app.command("generate")(generate.generate)
+app.command("perplexity")(generate.perplexity)
 app.command("score")(score.score)
 app.command("align")(score.align)
 app.command("evaluate")(evaluate.evaluate)
@@ -96,6 +98,7 @@ app.command("attach")(model.attach)
 app.command("distill")(pairs.distill)
 app.command("backtranslate")(pairs.backtranslate)
 app.command("export")(model.export)
+app.command("import")(model.import_)
 app.command("demo")(demo.demo)
 app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")

@@ -1,4 +1,4 @@
-"""qkv average, qkv attach and qkv export: a model folder from another one"""
+"""qkv average, qkv attach, qkv export and qkv import: a model folder from another one"""
 
 from pathlib import Path
 from typing import Annotated
@@ -60,3 +60,16 @@ def export(
     finally:
         reporter.close()
     typer.echo(f"{out}: written for {to}{f' in {quantization}' if quantization else ''}, {size / 1e6:.1f} MB", err=True)
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(help="A folder as save_pretrained of transformers writes it.")],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+) -> None:
+    """Import a model of Hugging Face transformers."""
+    from qkv.export.importing.folder import import_model
+    from qkv.models.asked import ANSWERED_BY
+
+    saved = import_model(folder, out)
+    config = saved.config.model
+    typer.echo(f"{out}: a model of the kind {config.kind}; {ANSWERED_BY[config.asked]}", err=True)

@@ -5,7 +5,8 @@ tgt_out = ids </s>          tgt_weight = 1 on tgt_out, 0 on padding
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -51,11 +52,11 @@ class Batch:
         """For a message."""
         return f"{len(self)} pairs up to {max(self.src.shape[1], self.tgt_in.shape[1])} tokens long"
 
-    def to(self, device: torch.device | str) -> "Batch":
+    def to(self, device: torch.device | str) -> Self:
         """The same batch on `device`."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.examples)
 
-    def split(self) -> tuple["Batch", "Batch"]:
+    def split(self) -> tuple[Self, Self]:
         """Two batches of half the rows, for when one does not fit in memory."""
         if len(self) < 2:
             raise ValueError("a batch of fewer than two pairs cannot be split")
@@ -63,8 +64,9 @@ class Batch:
         first = self._each(lambda tensor: tensor[:middle], self.examples[:middle])
         return first, self._each(lambda tensor: tensor[middle:], self.examples[middle:])
 
-    def _each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> "Batch":
-        return Batch(
+    def _each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> Self:
+        return replace(
+            self,
             src=change(self.src),
             src_keep=change(self.src_keep),
             tgt_in=change(self.tgt_in),

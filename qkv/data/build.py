@@ -60,7 +60,7 @@ def build_store(
             for corpus in corpora:
                 start, file = writer.kept, corpus.alignment_file
                 alignments = None if file is None else AlignmentLines(root / file)
-                for chunk in _chunks(writer.select(corpus.read(root, invalid, counts), keep)):
+                for chunk in pair_chunks(writer.select(corpus.read(root, invalid, counts), keep)):
                     writer.add(chunk, alignments)
                     if progress is not None:
                         progress(counts.read, None)
@@ -73,7 +73,7 @@ def build_store(
     return report
 
 
-def _chunks(pairs: Iterable[RawPair]) -> Iterator[list[RawPair]]:
+def pair_chunks(pairs: Iterable[RawPair]) -> Iterator[list[RawPair]]:
     """Lists of pairs, bounded in number and in characters."""
     chunk: list[RawPair] = []
     characters = 0

@@ -135,8 +135,8 @@ def _check_part(store: PairStore, progress: CountProgress) -> PartReport:
     counts = store.report
     return PartReport(
         store=counts,
-        src_lengths=_quantiles(store.src_len),
-        tgt_lengths=_quantiles(store.tgt_len),
+        src_lengths=quantiles(store.src_len),
+        tgt_lengths=quantiles(store.tgt_len),
         src_unknown=counts.src_unknown / (counts.src_tokens - counts.kept),
         tgt_unknown=counts.tgt_unknown / (counts.tgt_tokens - counts.kept),
         duplicates=len(pairs) - len(np.unique(pairs)),
@@ -144,7 +144,8 @@ def _check_part(store: PairStore, progress: CountProgress) -> PartReport:
     )
 
 
-def _quantiles(lengths: LengthArray) -> dict[str, int]:
+def quantiles(lengths: LengthArray) -> dict[str, int]:
+    """Of lengths, by name."""
     values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
     return {name: int(value) for name, value in zip(QUANTILES, values, strict=True)}
 

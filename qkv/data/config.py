@@ -35,6 +35,11 @@ class DataConfig(Config):
         return self.holdout is not None
 
     @property
+    def packs(self) -> bool:
+        """Whether a row of a batch holds several examples."""
+        return False
+
+    @property
     def longest(self) -> tuple[int, int]:
         """The most source and target tokens of an example, END included; 0: there are none."""
         return 0, 0

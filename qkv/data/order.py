@@ -76,6 +76,12 @@ def epoch_plan(
     return BatchPlan(rows[order], bounds, shuffled)
 
 
+def permuted(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:
+    """The examples of `epoch` in random order, as often as their weights say."""
+    rows = _chosen(ranges, seed, epoch)
+    return rows[_permutation(len(rows), _bits(seed, epoch, 0))]
+
+
 def share(indices: Indices, rank: int, world: int) -> Indices:
     """The rows of a batch that rank `rank` of `world` takes; may be empty when there are fewer rows than ranks."""
     return indices[rank::world]

@@ -5,17 +5,42 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from qkv.core.errors import DataError, UsageError
 from qkv.data.build import CountProgress, Keep
-from qkv.data.config import PairsConfig
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, RawPair
+from qkv.data.store import PairLimits
 
 PROGRESS_EVERY = 100_000
+
+
+class CorpusData(Protocol):
+    """A config that names corpora."""
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def train(self) -> tuple[CorpusConfig, ...]: ...
+
+    @property
+    def dev(self) -> CorpusConfig | None: ...
+
+    @property
+    def test(self) -> CorpusConfig | None: ...
+
+    @property
+    def holdout(self) -> int | None: ...
+
+    @property
+    def invalid_utf8(self) -> Policy: ...
+
+    @property
+    def limits(self) -> PairLimits: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +61,7 @@ class CorpusPart:
 
 
 def data_parts(
-    data: PairsConfig, progress: CountProgress | None = None, with_test: bool = False
+    data: CorpusData, progress: CountProgress | None = None, with_test: bool = False
 ) -> dict[str, CorpusPart]:
     """The parts that `data` has, by name (`train`, `dev`, `test`), after checking that every file is there."""
     named = {"train": data.train, "dev": _only(data.dev), "test": _only(data.test) if with_test else ()}
@@ -95,7 +120,7 @@ def _only(corpus: CorpusConfig | None) -> tuple[CorpusConfig, ...]:
     return () if corpus is None else (corpus.model_copy(update={"weight": 1.0}),)
 
 
-def corpus_keys(data: PairsConfig) -> Iterator[tuple[str, CorpusConfig]]:
+def corpus_keys(data: CorpusData) -> Iterator[tuple[str, CorpusConfig]]:
     """Every corpus with its key, such as `data.train.0`."""
     for name, corpora in (("train", data.train), ("dev", _only(data.dev)), ("test", _only(data.test))):
         yield from _with_keys(name, corpora)

@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from qkv.core.errors import CorruptFolder
 from qkv.core.files import read_manifest
 from qkv.data.build import CountProgress, build_store
-from qkv.data.config import PairsConfig
-from qkv.data.parts import CorpusPart
-from qkv.data.store import PairStore
+from qkv.data.parts import CorpusData, CorpusPart
+from qkv.data.store import PairStore, StoreReport
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import fingerprint
 
@@ -18,18 +17,19 @@ STORE_FORMAT = 1
 
 
 def prepare_data(
-    data: PairsConfig,
+    data: CorpusData,
     parts: Mapping[str, CorpusPart],
     tokenizers: TokenizerPair,
     folder: Path,
     progress: CountProgress | None = None,
+    build: Callable[..., StoreReport] = build_store,
 ) -> dict[str, PairStore]:
-    """The stores of `parts`, each in the subfolder of its name, built where the inputs have changed."""
+    """The stores of `parts`, each in the subfolder of its name, built by `build` where the inputs have changed."""
     stores = {}
     for name, part in parts.items():
         inputs = _inputs(data, part, tokenizers)
         if not _up_to_date(folder / name, inputs):
-            build_store(
+            build(
                 folder / name,
                 part.corpora,
                 part.root,
@@ -44,7 +44,7 @@ def prepare_data(
     return stores
 
 
-def _inputs(data: PairsConfig, part: CorpusPart, tokenizers: TokenizerPair) -> str:
+def _inputs(data: CorpusData, part: CorpusPart, tokenizers: TokenizerPair) -> str:
     """A hash of everything that determines the contents of a store; files count by size and modification time."""
     files = [(part.root / path).resolve() for corpus in part.corpora for path in corpus.files().values()]
     inputs = {
@@ -53,7 +53,7 @@ def _inputs(data: PairsConfig, part: CorpusPart, tokenizers: TokenizerPair) -> s
         "corpora": [corpus.model_dump(mode="json", exclude_none=True) for corpus in part.corpora],
         "files": [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files],
         "invalid": part.invalid,
-        "limits": (data.max_src_tokens, data.max_tgt_tokens),
+        "limits": (data.limits.max_src, data.limits.max_tgt),
         "holdout": data.holdout if part.keep is not None else None,
         "tokenizers": (fingerprint(tokenizers.src), fingerprint(tokenizers.tgt)),
     }

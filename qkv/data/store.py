@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +121,7 @@ class PairStore:
             raise CorruptFolder(f"{self.folder}: its files are of different data; delete it and prepare the data again")
 
     @classmethod
-    def open(cls, folder: Path) -> "PairStore":
+    def open(cls, folder: Path) -> Self:
         """Open a store that `build_store` wrote; checks sizes only, see `verify`."""
         manifest = read_manifest(folder)
         for name, expected in manifest["files"].items():

@@ -15,6 +15,7 @@ from qkv.config import dump_config
 from qkv.core.errors import UsageError
 from qkv.core.files import new_folder
 from qkv.export.base import exporters
+from qkv.export.gpt2 import export_gpt2
 from qkv.export.hf_tokenizer import TARGET, write_tokenizers
 from qkv.export.whitelist import NEVER, SHARING, AllowedConfigs, norm_epsilon, output_bias, unknown_parts
 from qkv.functional.positions import sinusoidal
@@ -23,6 +24,7 @@ from qkv.layers.feed_forward import GeluConfig, ReluConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
 from qkv.models.heads.linear import output_matrix
+from qkv.models.language.causal import CausalLMConfig
 from qkv.models.saved.folder import CONFIG, TOKENIZER, SavedConfig, SavedModel
 from qkv.models.saved.weights import write_tensors
 from qkv.models.transformer.config import require_transformer_config
@@ -97,6 +99,9 @@ def huggingface_obstacles(config: SavedConfig) -> list[str]:
 
 def export_huggingface(saved: SavedModel, folder: Path) -> None:
     """Write the model for Hugging Face transformers into a folder with a manifest. The model itself is not changed."""
+    if isinstance(saved.config.model, CausalLMConfig):
+        export_gpt2(saved, folder)
+        return
     reasons = huggingface_obstacles(saved.config)
     if not reasons and (epsilon := norm_epsilon(saved.model)) != EPSILON:
         reasons.append(f"its norms have the epsilon {epsilon:g}, theirs {EPSILON:g}")

@@ -52,6 +52,15 @@ class TokenEmbedding(nn.Module):
         return lambda ids: F.embedding(ids, weight) * scale
 
 
+class PlainEmbedding(TokenEmbedding):
+    """E[id], not scaled, with rows from N(0, std²)."""
+
+    def __init__(self, vocab_size: int, d_model: int, pad: int, std: float = 0.02) -> None:
+        super().__init__(vocab_size, d_model, pad)
+        self.scale = 1.0
+        nn.init.normal_(self.weight, std=std)
+
+
 class OpenEmbedding(TokenEmbedding):
     """An embedding for a model that copies: ids beyond the vocabulary, which stand for words of the source that are
     not in it, read as unk."""

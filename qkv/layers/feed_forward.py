@@ -1,6 +1,7 @@
 """The position-wise feed-forward network, section 3.3 of the paper, and gated variants."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal
 
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from qkv.layers.dropout import Dropout
 
 class FeedForwardConfig(Config):
     """The network applied to each position."""
+
+    kind: str
 
     def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         raise NotImplementedError
@@ -104,6 +107,16 @@ class GeluConfig(FeedForwardConfig):
 
     def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
         return FeedForward(d_model, d_ff, dropout, F.gelu)
+
+
+@feed_forwards.register
+class GeluTanhConfig(FeedForwardConfig):
+    """GELU by its tanh approximation, x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), as GPT-2 was trained with."""
+
+    kind: Literal["gelu_tanh"] = "gelu_tanh"
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
+        return FeedForward(d_model, d_ff, dropout, partial(F.gelu, approximate="tanh"))
 
 
 @feed_forwards.register

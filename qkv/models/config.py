@@ -27,6 +27,8 @@ class ModelConfig(Config):
 
     learns: ClassVar[Mapping[str, str]] = {}
     """What it learns: kind of data -> name of the objective (`qkv.objectives.kinds`). Other data are refused."""
+    reads_packed: ClassVar[bool] = False
+    """Whether a row of a batch may hold several examples."""
     asked: ClassVar[str] = ""
     """What it is asked for once it is trained; see `qkv.models.asked.ANSWERED_BY`."""
 

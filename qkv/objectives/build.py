@@ -10,6 +10,7 @@ from torch import Tensor
 
 from qkv.config import Names
 from qkv.core.errors import UsageError
+from qkv.data.config import DataConfig
 from qkv.functional.losses import no_smoothing
 from qkv.models.config import ModelConfig, Seq2SeqConfig
 from qkv.models.decoders.base import DecoderConfig
@@ -37,11 +38,13 @@ class ObjectiveKind(Protocol):
 objective_kinds = Names[ObjectiveKind]("kind of objective")
 
 
-def learning_problem(model: ModelConfig, data_kind: str) -> str | None:
-    """Why the model cannot learn from this kind of data; None: it can."""
-    if data_kind in model.learns:
-        return None
-    return f"model.kind {model.kind} learns from data.kind {' or '.join(model.learns)}, not from {data_kind}"
+def learning_problem(model: ModelConfig, data: DataConfig) -> str | None:
+    """Why the model cannot learn from these data; None: it can."""
+    if data.kind not in model.learns:
+        return f"model.kind {model.kind} learns from data.kind {' or '.join(model.learns)}, not from {data.kind}"
+    if data.packs and not model.reads_packed:
+        return f"data.packed: model.kind {model.kind} reads one text a row; leave it out"
+    return None
 
 
 def objective_problem(config: ObjectiveConfig, model: ModelConfig, data_kind: str) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 from qkv.config import Config, load_config, validate
 from qkv.config.base import WRITTEN_BY_QKV
 from qkv.core.errors import UsageError
+from qkv.models.asked import require_seq2seq
 from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig
 from qkv.models.saved.folder import CONFIG, SavedConfig
@@ -44,7 +45,11 @@ def default_settings(model: Path | str | SavedConfig) -> dict[str, Any]:
 
 
 def _config_of(model: Path | str | SavedConfig) -> SavedConfig:
-    return model if isinstance(model, SavedConfig) else load_config(SavedConfig, locate_model(model) / CONFIG)
+    if isinstance(model, SavedConfig):
+        return model
+    config = load_config(SavedConfig, locate_model(model) / CONFIG)
+    require_seq2seq(config.model, model)
+    return config
 
 
 def search_problem(search: SearchConfig, decoder: DecoderConfig) -> str | None:

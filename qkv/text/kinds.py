@@ -4,10 +4,18 @@ from typing import Annotated, TypeAlias
 
 from qkv.text.byte_pair import BytePairConfig
 from qkv.text.character import CharacterConfig
+from qkv.text.huggingface import HuggingFaceConfig
 from qkv.text.sentence_piece import SentencePieceConfig
 from qkv.text.tokenizer import TokenizerConfig, tokenizers
 from qkv.text.whitespace import WhitespaceConfig
 
 AnyTokenizer: TypeAlias = Annotated[TokenizerConfig, tokenizers]
 
-__all__ = ["AnyTokenizer", "BytePairConfig", "CharacterConfig", "SentencePieceConfig", "WhitespaceConfig"]
+__all__ = [
+    "AnyTokenizer",
+    "BytePairConfig",
+    "CharacterConfig",
+    "HuggingFaceConfig",
+    "SentencePieceConfig",
+    "WhitespaceConfig",
+]

@@ -6,7 +6,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, Protocol
+from typing import Any, ClassVar, NotRequired, Protocol
 
 from pydantic import with_config
 from typing_extensions import TypedDict
@@ -68,6 +68,9 @@ class Tokenizer(Protocol):
 
 class TokenizerConfig(Config):
     """The settings that every kind of tokenizer has."""
+
+    trainable: ClassVar[bool] = True
+    """Whether its pieces can be learned from texts."""
 
     normalize: NormalizeConfig = NormalizeConfig()
     """What is done to a text before it is cut into pieces."""

@@ -185,7 +185,7 @@ class Recipe(ExtensibleConfig):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":
-        if problem := learning_problem(self.model, self.data.kind):
+        if problem := learning_problem(self.model, self.data):
             raise ValueError(problem)
         if problem := self.data.text_problem(self.text.given):
             raise ValueError(problem)

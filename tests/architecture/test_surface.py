@@ -204,6 +204,9 @@ VERBS = {
         "--dry-run",
         "--json",
     ],
+    "generate": ["model", "overrides", "--prompt", "--max-tokens", "--nbest", "--json", "--invalid-utf8"],
+    "import": ["folder", "--out"],
+    "perplexity": ["model", "file", "--whole", "--window", "--stride", "--json"],
 }
 
 

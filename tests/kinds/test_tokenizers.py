@@ -31,6 +31,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 CONFIGS = [
     qkv.text.tokenizers[kind].model_validate(variant)
     for kind in qkv.text.tokenizers.names()
+    if qkv.text.tokenizers[kind].trainable
     for variant in VARIANTS.get(kind, [{}])
 ]
 

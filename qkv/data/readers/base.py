@@ -51,9 +51,9 @@ class CorpusConfig(Config):
 corpora = Kinds[CorpusConfig]("corpus")
 
 
-def require_some(pairs: int, path: Path) -> None:
-    if pairs == 0:
-        raise DataError(f"{path}: is empty; give a file with at least one pair")
+def require_some(examples: int, path: Path, unit: str = "pair") -> None:
+    if examples == 0:
+        raise DataError(f"{path}: is empty; give a file with at least one {unit}")
 
 
 def decoded_lines(path: Path, invalid: Policy, counts: ReadCounts) -> Iterator[tuple[int, str | None]]:

@@ -36,14 +36,15 @@ class JsonLinesCorpus(OneFileCorpus):
             raise DataError(f"{path}:{line}: is not JSON ({error}); write one JSON object a line") from error
         sides = []
         for key in (self.src, self.tgt):
-            value = _string_at(record, key, path, line)
+            value = string_at(record, key, path, line)
             # JSON can spell lone surrogates and NUL, which no UTF-8 file can hold: same policy for both.
             sides.append(decode(value.encode("utf-8", "surrogatepass"), path, line, invalid, counts))
         src, tgt = sides
         return None if src is None or tgt is None else (src, tgt)
 
 
-def _string_at(record: Any, key: str, path: Path, line: int) -> str:
+def string_at(record: Any, key: str, path: Path, line: int) -> str:
+    """The text under `key` of a JSON object; raises DataError."""
     if not isinstance(record, dict):
         raise DataError(f"{path}:{line}: is not a JSON object; write one object with the key {key!r} a line")
     if key not in record:

@@ -1,7 +1,9 @@
 """The paper's output head: one linear map, then softmax."""
 
+from collections.abc import Sequence
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -83,3 +85,21 @@ class LinearHead(Head):
     def by_columns(self) -> "LinearHead":
         columns = self.weight.detach().t().contiguous().t()
         return LinearHead(nn.Parameter(columns, requires_grad=False))
+
+
+class PartialHead(LinearHead):
+    """Without some tokens: their probability is 0."""
+
+    def __init__(self, weight: nn.Parameter, absent: Sequence[int]) -> None:
+        super().__init__(weight)
+        self.absent = list(absent)
+
+    def scores(self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT) -> Float[Tensor, "*batch V"]:
+        scores = super().scores(states, context)
+        return scores.index_fill(-1, torch.tensor(self.absent, device=scores.device), -torch.inf)
+
+    loss = Head.loss
+    consistent_loss = Head.consistent_loss
+
+    def by_columns(self) -> "LinearHead":
+        return self

@@ -10,6 +10,7 @@ from qkv.data.aligned import stored_pairs
 from qkv.data.config import PairsConfig
 from qkv.data.store import PairStore
 from qkv.evaluation.files import EvaluationSet, read_corpus, set_of_pairs
+from qkv.models.asked import require_seq2seq
 from qkv.training.recipe import Recipe, SavedRecipe
 from qkv.training.run.folder import RunFolder
 
@@ -25,6 +26,7 @@ def own_test_sets(model: Path, splits: Sequence[str] = SPLITS) -> dict[str, Eval
     if run is None:
         raise UsageError(f"{model}: is not a run, whose recipe would name test data; give the data by --data FILE")
     recipe = load_config(SavedRecipe, run.config)
+    require_seq2seq(recipe.model, model)
     read = {split: test for split in splits if (test := _read(recipe, run, split)) is not None}
     found = {split: replace(test, language=recipe.validation.language) for split, test in read.items()}
     if not found:
