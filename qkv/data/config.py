@@ -97,6 +97,21 @@ class PairsConfig(DataConfig):
         return PairLimits(max_src=self.max_src_tokens, max_tgt=self.max_tgt_tokens)
 
 
+class CurriculumConfig(Config):
+    """Short pairs first: an epoch has the pairs up to a length that grows from epoch to epoch."""
+
+    start: int = Field(ge=2)
+    """The longest pair of the first epoch, in tokens of its longer side, the end token included."""
+    growth: int = Field(default=1, ge=1)
+    """By how many tokens it grows with each epoch."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"start": 4}
+
+    def longest(self, epoch: int) -> int:
+        """The longest pair of an epoch, counted from 0."""
+        return self.start + self.growth * epoch
+
+
 class BatchConfig(Config):
     """How large a batch is."""
 
@@ -104,3 +119,10 @@ class BatchConfig(Config):
     """At most this many positions a side, padding included: rows x max(source length, target length)."""
     pairs: int | None = Field(default=None, ge=1)
     """At most this many pairs (null: no limit)."""
+    curriculum: CurriculumConfig | None = None
+    """Short pairs first (null: all pairs from the first epoch on)."""
+
+    @property
+    def of_everything(self) -> "BatchConfig":
+        """The same for data that has to be read as a whole, such as dev data."""
+        return self.model_copy(update={"curriculum": None})

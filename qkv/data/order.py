@@ -58,9 +58,15 @@ class BatchPlan:
 
 
 def epoch_plan(
-    src_len: LengthArray, tgt_len: LengthArray, ranges: Sequence[CorpusRange], seed: int, epoch: int, budget: Budget
+    src_len: LengthArray,
+    tgt_len: LengthArray,
+    ranges: Sequence[CorpusRange],
+    seed: int,
+    epoch: int,
+    budget: Budget,
+    limit: int | None = None,
 ) -> BatchPlan:
-    """The batches of `epoch` (counted from 0)."""
+    """The batches of `epoch` (counted from 0), of pairs with at most `limit` tokens a side."""
     rows = _chosen(ranges, seed, epoch)
     longest = np.maximum(src_len, tgt_len)
     # Over all pairs, not only those of this epoch, so that the error comes at the start of a run.
@@ -69,6 +75,13 @@ def epoch_plan(
             f"batch.tokens is {budget.tokens}, but the longest pair has {int(longest.max())} tokens; raise "
             "batch.tokens, or lower data.max_src_tokens and data.max_tgt_tokens"
         )
+    if limit is not None:
+        rows = rows[longest[rows] <= limit]
+        if not len(rows):
+            raise UsageError(
+                f"batch.curriculum: epoch {epoch + 1} has no pair of at most {limit} tokens; raise "
+                "batch.curriculum.start"
+            )
     bits = _bits(seed, epoch, 0)
     order = _length_order(src_len[rows], tgt_len[rows], bits)
     bounds = _cut(longest[rows[order]], budget)

@@ -24,6 +24,7 @@ class BatchStream:
         self.store = store
         self.tokenizers = tokenizers
         self.budget = Budget(batch.tokens, batch.pairs)
+        self.curriculum = batch.curriculum
         self.seed = seed
         self.sampling = sampling
         self.batch_tokens = batch.tokens
@@ -33,8 +34,8 @@ class BatchStream:
         """The batches of `epoch`; the plan of the latest one asked for is kept."""
         latest = self._latest
         if latest is None or latest[0] != epoch:
-            store = self.store
-            plan = epoch_plan(store.src_len, store.tgt_len, store.ranges, self.seed, epoch, self.budget)
+            store, limit = self.store, self.curriculum.longest(epoch) if self.curriculum else None
+            plan = epoch_plan(store.src_len, store.tgt_len, store.ranges, self.seed, epoch, self.budget, limit)
             self._latest = latest = (epoch, plan)
         return latest[1]
 

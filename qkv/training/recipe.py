@@ -189,6 +189,10 @@ class Recipe(ExtensibleConfig):
             raise ValueError(problem)
         if problem := self.data.text_problem(self.text.given):
             raise ValueError(problem)
+        if self.batch.curriculum is not None and not isinstance(self.data, PairsConfig):
+            raise ValueError(
+                f"batch.curriculum is for pairs of texts, not for data.kind {self.data.kind}; leave it out"
+            )
         if problem := self.model.data_problem(*self.data.longest, self.text.shared is not None):
             raise ValueError(problem)
         measured = bool(self.validation.metrics) or self.validation.patience is not None

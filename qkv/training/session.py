@@ -62,7 +62,7 @@ def lead(
     saved_config = prepared.saved_config(recipe)
     validator = None
     if prepared.dev is not None:
-        stream = task_of(recipe.data).stream(prepared.dev, prepared.tokenizers, recipe.batch, recipe.seed)
+        stream = task_of(recipe.data).stream(prepared.dev, prepared.tokenizers, recipe.batch.of_everything, recipe.seed)
         dev = DevData(stream, prepared.tokenizers, recipe.validation.search, saved_config.length_limit)
         validator = Validator(recipe.validation, recipe.model.asked, recipe.data.kind, dev, loop.objective)
     with (

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from qkv.models.saved.folder import load_model, save_model
+from qkv.training.run.folder import read_metrics
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import as_recipe, assert_same, plain, write_recipe
@@ -15,6 +16,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "recurrent": {"encoder_layers": 2, "decoder_layers": 2},
     "convolutional": {"encoder_layers": 2, "decoder_layers": 2},
     "bytenet": {"dilations": [1, 2]},
+    "neural_gpu": {"rows": 2, "layers": 1},
 }
 
 
@@ -69,3 +71,18 @@ def test_drafts_are_refused(run: Path, scratch: Path, forks: Forks) -> None:
     ended = forks.qkv("translate", run, "--draft", "jacobi", "--input", scratch / "lines")
     assert ended.code == 2
     assert f"a model of the kind {run.name} " in ended.stderr
+
+
+def test_a_curriculum_is_resumed_in_the_middle(data: Path, scratch: Path) -> None:
+    """Short pairs first, in an order that the epoch alone decides; dev data are read as a whole."""
+    keys = recipe("neural_gpu", data, scratch / "straight", 12) | {
+        "batch": {"tokens": 96, "curriculum": {"start": 4, "growth": 2}}
+    }
+    Trainer(as_recipe(keys)).train()
+    Trainer(
+        as_recipe(keys | {"run": str(scratch / "run"), "training": keys["training"] | {"stop_after": "4u"}})
+    ).train()
+    assert Trainer.resume(scratch / "run", ["training.stop_after=12u"]).train().updates == 12
+    assert_same(scratch / "run", scratch / "straight")
+    everything = [line for line in read_metrics(scratch / "straight" / "metrics.jsonl") if "epoch" in line]
+    assert everything[-1]["epoch"] > 2

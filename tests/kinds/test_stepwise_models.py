@@ -35,6 +35,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "recurrent lstmn": {"encoder": "lstmn", "encoder_layers": 2, "first_state": "last"},
     "convolutional": {"width": 12, "encoder_layers": 2, "decoder_layers": 2},
     "bytenet": {"dilations": [1, 2], "decoder_repeats": 2},
+    "neural_gpu": {"rows": 2},
+    "neural_gpu flat": {"rows": 1, "layers": 1},
 }
 """By kind; a second word names other parts of it."""
 SEQ2SEQ = [kind for kind in models.names() if issubclass(models[kind], Seq2SeqConfig)]
@@ -146,7 +148,7 @@ def test_what_does_not_go_with_it(kind: str, keys: dict[str, object], problem: s
         models[kind].model_validate(keys)
 
 
-@pytest.mark.parametrize("kind", ["bytenet", "convolutional"])
+@pytest.mark.parametrize("kind", ["bytenet", "convolutional", "neural_gpu"])
 def test_it_takes_the_head_linear_only(kind: str) -> None:
     with pytest.raises(ValueError, match=r"head pointer_generator is for model.kind transformer or recurrent"):
         models[kind].model_validate({"head": "pointer_generator"})

@@ -35,3 +35,14 @@ def test_toy_task_is_learned(task: str, changes: list[str], tmp_path: Path) -> N
     outputs = [found.text for found in translator.translate([src for src, _ in pairs])]
     accuracy = METRICS["exact"].score(outputs, [[tgt] for _, tgt in pairs])
     assert accuracy >= 99.0, f"{task} with seed {seed}: {accuracy} %"
+
+
+@pytest.mark.slow
+def test_a_neural_gpu_learns_to_add(tmp_path: Path) -> None:
+    """Binary numbers of up to five digits, the shortest first."""
+    generator = [sys.executable, str(ROOT / "examples" / "make_addition.py"), str(tmp_path / "data")]
+    subprocess.run([*generator, "--longest", "5", "--pairs", "2000"], check=True)
+    smaller = ["batch.tokens=256", "model.layers=1", "model.d_model=16", "schedule.peak=2e-2"]
+    loop = ["training.stop_after=150u", "validation.every=150u"]
+    recipe = load_recipe("addition", [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", *smaller, *loop])
+    assert Trainer(recipe, SilentTrainingReporter()).train().scores["exact"] >= 95.0

@@ -162,3 +162,18 @@ def test_little_padding_on_multi30k() -> None:
     src, tgt = (np.array([len(line.split()) + 1 for line in side], np.uint32) for side in sides)
     plan = epoch_plan(src, tgt, [CorpusRange(0, len(src), 1.0)], 1, 0, Budget(4096))
     assert plan.padding(src, tgt) < 0.08
+
+
+def test_a_curriculum_gives_the_pairs_up_to_a_length() -> None:
+    src, tgt = lengths(500)
+    ranges = [CorpusRange(0, 500, 1.0)]
+    batches = pairs_of(epoch_plan(src, tgt, ranges, 1, 0, BUDGET, limit=12))
+    found = sorted(pair for batch in batches for pair in batch)
+    assert found == np.flatnonzero(np.maximum(src, tgt) <= 12).tolist()
+    everything = epoch_plan(src, tgt, ranges, 1, 0, BUDGET, limit=1000)
+    assert pairs_of(everything) == pairs_of(epoch_plan(src, tgt, ranges, 1, 0, BUDGET))
+
+
+def test_a_curriculum_without_a_pair_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"epoch 1 has no pair of at most 1 tokens; raise batch\.curriculum\.start"):
+        epoch_plan(*lengths(500), [CorpusRange(0, 500, 1.0)], 1, 0, BUDGET, limit=1)

@@ -1,0 +1,1 @@
+"""The Extended Neural GPU."""
