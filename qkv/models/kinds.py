@@ -6,10 +6,21 @@ from qkv.models.bytenet import config as bytenet
 from qkv.models.config import ModelConfig, models
 from qkv.models.convolutional import config as convolutional
 from qkv.models.forecasting import config as forecasting
+from qkv.models.language import causal as causal_lm
 from qkv.models.neural_gpu import config as neural_gpu
 from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
 
 AnyModel = Annotated[ModelConfig, models]
 
-__all__ = ["AnyModel", "bytenet", "convolutional", "forecasting", "models", "neural_gpu", "recurrent", "transformer"]
+__all__ = [
+    "AnyModel",
+    "bytenet",
+    "causal_lm",
+    "convolutional",
+    "forecasting",
+    "models",
+    "neural_gpu",
+    "recurrent",
+    "transformer",
+]
