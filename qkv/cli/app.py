@@ -28,7 +28,7 @@ from qkv.cli import (
     translate,
     tune,
 )
-from qkv.cli.ask import forecast, generate
+from qkv.cli.ask import classify, forecast, generate
 from qkv.cli.shared.streams import open_closed_streams
 from qkv.cli.show.see import see
 from qkv.core.errors import QkvError
@@ -87,6 +87,7 @@ app.command("perplexity")(generate.perplexity)
 app.command("score")(score.score)
 app.command("align")(score.align)
 app.command("evaluate")(evaluate.evaluate)
+app.command("classify")(classify.classify)
 app.command("forecast")(forecast.forecast)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)

@@ -55,7 +55,7 @@ def evaluate(
 
     Without data, a run is evaluated on the test and dev data of its recipe.
     """
-    from qkv.cli.ask.evaluate import asked_of, evaluate_forecasting
+    from qkv.cli.ask.evaluate import asked_of, evaluate_without_texts
     from qkv.cli.shared.evaluation_options import choose, given_test_set, refuse_without_model
     from qkv.core.errors import UsageError
     from qkv.core.files import write_atomic
@@ -70,10 +70,10 @@ def evaluate(
 
     if (model is None) == (hyp is None):
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
-    if model is not None and asked_of(model) == "forecast":
+    if model is not None and asked_of(model) in ("classify", "forecast"):
         texts = {"--src": src, "--ref": ref, "--tsv": tsv, "--with": ensemble, "--engine": engine != "auto"}
         rest = {"--beam": beam, "--train": train, "--metrics": metrics, "--lang": lang, "--out": out, "--html": html}
-        evaluate_forecasting(model, data, split, as_json, {**texts, **rest, "settings": overrides})
+        evaluate_without_texts(model, data, split, as_json, {**texts, **rest, "settings": overrides})
         return
     if model is None:
         refuse_without_model({"--with": ensemble, "--engine": engine != "auto", "--beam": beam, "--out": out})

@@ -1,7 +1,7 @@
 """The base class of model configs."""
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from qkv.config.base import Config, Kinds
 from qkv.layers.embedding import OpenEmbedding, TokenEmbedding
@@ -59,6 +59,10 @@ class ModelConfig(Config):
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
         """Why it cannot be trained on examples up to these lengths, END included; None: it can."""
+        return None
+
+    def misfit(self, train: Any) -> str | None:
+        """Why it cannot be trained on this store, as far as only the prepared data tell; None: it can."""
         return None
 
     def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:

@@ -10,6 +10,7 @@ from qkv.models.language import causal as causal_lm
 from qkv.models.neural_gpu import config as neural_gpu
 from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
+from qkv.models.vision import config as vision
 
 AnyModel = Annotated[ModelConfig, models]
 
@@ -23,4 +24,5 @@ __all__ = [
     "neural_gpu",
     "recurrent",
     "transformer",
+    "vision",
 ]

@@ -4,14 +4,24 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
 if TYPE_CHECKING:
     from qkv.core.progress import Reporter
-    from qkv.evaluation.forecasting.evaluate import ForecastEvaluation
+    from qkv.evaluation.report.tables import Table
     from qkv.models.saved.folder import SavedModel
+
+
+class Measured(Protocol):
+    """What was measured on one part of the data."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+
+    def table(self, name: str) -> "Table":
+        """For people."""
 
 
 def asked_of(folder: Path) -> str | None:
@@ -30,40 +40,83 @@ def asked_of(folder: Path) -> str | None:
     return load_config(SavedConfig, found / CONFIG).model.asked
 
 
-def evaluate_forecasting(
+def evaluate_without_texts(
     model: Path, data: str | None, split: str | None, as_json: bool, idle: Mapping[str, object]
 ) -> None:
-    """Errors of a forecasting model, beside those of simple forecasts; `idle` are options that mean nothing to it."""
+    """Measure a model of images or series; `idle` are options that mean nothing to it."""
     from qkv.cli.shared.tables import print_tables
     from qkv.core.errors import UsageError
     from qkv.core.progress import default_reporter
     from qkv.models.saved.folder import load_model
 
+    saved = load_model(model)
     if given := [name for name, value in idle.items() if value]:
-        raise UsageError(f"{', '.join(given)}: only for models that write texts, not for forecasting; leave it out")
+        kind = saved.config.model.kind
+        raise UsageError(f"{', '.join(given)}: only for models that write texts, not for {kind}; leave it out")
+    if data is not None and split is not None:
+        raise UsageError("--split: chooses from a run's own data, but other data is given; leave it out")
+    measure = {"forecast": _forecasts, "classify": _classes}[saved.config.model.asked]
     reporter = default_reporter(quiet=2.0)
     try:
         with tempfile.TemporaryDirectory(prefix="qkv-") as folder:
-            found = _forecasts(load_model(model), model, data, split, Path(folder), reporter)
+            found = measure(saved, _Given(model, data, split, Path(folder)), reporter)
     finally:
         reporter.close()
     if as_json:
         dicts = {name: one.as_dict() for name, one in found.items()}
-        print(json.dumps(dicts.get("", dicts), indent=2))
+        print(json.dumps(dicts.get("", dicts), indent=2, ensure_ascii=False))
     else:
         print_tables([one.table(name) for name, one in found.items()])
 
 
-def _forecasts(
-    saved: "SavedModel", model: Path, data: str | None, split: str | None, folder: Path, reporter: "Reporter"
-) -> dict[str, "ForecastEvaluation"]:
+class _Given:
+    """What is to be measured, prepared in a temporary folder."""
+
+    def __init__(self, model: Path, data: str | None, split: str | None, folder: Path) -> None:
+        self.model, self.data, self.split, self.folder = model, data, split, folder
+
+    def own(self, saved: "SavedModel") -> dict[str, Any]:
+        """The stores of the run's own recipe, as far as their files are there."""
+        from qkv.core.errors import DataError
+        from qkv.data.tasks import task_of
+        from qkv.training.setup.own_data import own_recipe
+
+        recipe = own_recipe(self.model)
+        if recipe is None:
+            return {}
+        task = task_of(recipe.data)
+        try:
+            return task.prepare(task.parts(with_test=True), saved.tokenizers, self.folder / "own")
+        except DataError as error:
+            typer.echo(f"the data of {self.model} are not used: {error}", err=True)
+            return {}
+
+    def chosen(self, own: dict[str, Any]) -> dict[str, Any]:
+        """Test and dev, or the one that is asked for."""
+        from qkv.core.errors import UsageError
+
+        wanted = [name for name in ((self.split,) if self.split else ("test", "dev")) if name in own]
+        if not wanted:
+            what = self.split or "test or dev"
+            raise UsageError(
+                f"{self.model}: its recipe names no {what} data that could be read; give the data by --data FILE"
+            )
+        return {name: own[name] for name in wanted}
+
+
+def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, Measured]:
+    from qkv.data.series.named import series_of
+    from qkv.data.series.store import SeriesStore, build_series_store
     from qkv.evaluation.forecasting.evaluate import evaluate_forecasts
     from qkv.models.forecasting.config import ForecastingConfig
 
-    config = saved.config.model
+    config, own = saved.config.model, given.own(saved)
     assert isinstance(config, ForecastingConfig)
-    own = _own_stores(saved, model, folder)
-    tests = _given(data, split, folder) if data is not None else _chosen(own, model, split)
+    if given.data is None:
+        tests = given.chosen(own)
+    else:
+        build_series_store(given.folder / "given", series_of(given.data).read(Path(".")), "")
+        tests = {"": SeriesStore.open(given.folder / "given")}
     learned = (own["train"], own.get("dev")) if "train" in own else None
     sizes, period = (config.context, config.horizon), saved.config.period or 1
     counting = reporter.counting("Forecasting")
@@ -72,39 +125,19 @@ def _forecasts(
     }
 
 
-def _own_stores(saved: "SavedModel", model: Path, folder: Path) -> dict[str, Any]:
-    """The prepared data of the run's own recipe, as far as their files are there."""
-    from qkv.core.errors import DataError
-    from qkv.data.tasks import task_of
-    from qkv.training.setup.own_data import own_recipe
+def _classes(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, Measured]:
+    from qkv.data.images.named import images_of
+    from qkv.data.images.store import ImagePart, ImageStore, build_image_store
+    from qkv.evaluation.classifying.evaluate import evaluate_classes
+    from qkv.models.vision.model import VisionModel
 
-    recipe = own_recipe(model)
-    if recipe is None:
-        return {}
-    task = task_of(recipe.data)
-    try:
-        return task.prepare(task.parts(with_test=True), saved.tokenizers, folder / "own")
-    except DataError as error:
-        typer.echo(f"the data of {model} are not used: {error}", err=True)
-        return {}
-
-
-def _given(data: str, split: str | None, folder: Path) -> dict[str, Any]:
-    from qkv.core.errors import UsageError
-    from qkv.data.series.named import series_of
-    from qkv.data.series.store import SeriesStore, build_series_store
-
-    if split is not None:
-        raise UsageError("--split: chooses from a run's own data, but other data is given; leave it out")
-    build_series_store(folder / "given", series_of(data).read(Path(".")), "")
-    return {"": SeriesStore.open(folder / "given")}
-
-
-def _chosen(own: dict[str, Any], model: Path, split: str | None) -> dict[str, Any]:
-    from qkv.core.errors import UsageError
-
-    wanted = [name for name in ((split,) if split else ("test", "dev")) if name in own]
-    if not wanted:
-        what = split or "test or dev"
-        raise UsageError(f"{model}: its recipe names no {what} data that could be read; give the data by --data FILE")
-    return {name: own[name] for name in wanted}
+    model = saved.model
+    assert isinstance(model, VisionModel)
+    if given.data is None:
+        tests = given.chosen(given.own(saved))
+    else:
+        part = ImagePart((images_of(given.data),), Path("."))
+        build_image_store(given.folder / "given", part, "", saved.config.labels)
+        tests = {"": ImageStore.open(given.folder / "given")}
+    counting = reporter.counting("Classifying")
+    return {name: evaluate_classes(model, store, counting) for name, store in tests.items()}

@@ -52,16 +52,14 @@ class ImageBatch:
 
 
 class ImageStream:
-    """The batches of a store; `classes` are those of the model, in its order."""
+    """The batches of a store."""
 
     unit = "images"
 
-    def __init__(self, store: ImageStore, classes: Sequence[str], images_per_batch: int, seed: int) -> None:
+    def __init__(self, store: ImageStore, images_per_batch: int, seed: int) -> None:
         self.store = store
         self.seed = seed
         self.batch_tokens = images_per_batch
-        numbers = {name: number for number, name in enumerate(classes)}
-        self._numbers = np.array([numbers[name] for name in store.classes], dtype=np.int64)
         self._ones = np.ones(len(store), dtype=np.uint32)
         self._latest: tuple[int, BatchPlan] | None = None
 
@@ -76,9 +74,14 @@ class ImageStream:
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> ImageBatch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
         rows = share(self.plan(epoch).batch(index), rank, world)
-        pixels = torch.from_numpy(np.array(self.store.pixels[rows]))
-        labels = torch.from_numpy(self._numbers[self.store.labels[rows]])
-        return ImageBatch(scaled_pixels(pixels), labels, rows.tolist())
+        return self.images_of(rows.tolist())
+
+    def images_of(self, rows: Sequence[int]) -> ImageBatch:
+        """The images of these numbers."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        pixels = torch.from_numpy(np.array(self.store.pixels[chosen]))
+        labels = torch.from_numpy(self.store.labels[chosen].astype(np.int64))
+        return ImageBatch(scaled_pixels(pixels), labels, list(rows))
 
     def names(self, examples: Sequence[int]) -> list[str]:
         """The classes of the images."""

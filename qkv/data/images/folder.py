@@ -45,6 +45,9 @@ class ImageFolder(ImageSource):
             )
         return found
 
+    def count(self, root: Path) -> int:
+        return len(self.files(root))
+
     def read(self, root: Path) -> Iterator[LabelledImage]:
         for path in self.files(root):
             yield LabelledImage(read_image(path, self.channels, self.size), path.parent.name, str(path))

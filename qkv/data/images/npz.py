@@ -30,16 +30,21 @@ class ImageArchive(ImageSource):
             raise DataError(f"{path}: no such file; correct the path, or data.root")
         return [path]
 
+    def count(self, root: Path) -> int:
+        shape = npz_array(self.files(root)[0], self.images).shape
+        return shape[0] if shape else 0
+
     def read(self, root: Path) -> Iterator[LabelledImage]:
         path = self.files(root)[0]
-        self._check_images(path)
+        self.check_images(path)
         labels, row = self._labels(path), 0
         for chunk in npz_rows(path, self.images):
             for image in chunk if chunk.ndim == 4 else chunk[..., None]:
                 yield LabelledImage(image.transpose(2, 0, 1), labels[row], f"{path}:{row + 1}")
                 row += 1
 
-    def _check_images(self, path: Path) -> None:
+    def check_images(self, path: Path) -> None:
+        """Raises DataError if the array of images has another type or shape."""
         images = npz_array(path, self.images)
         if images.dtype != np.uint8:
             raise DataError(

@@ -40,6 +40,10 @@ class ImageSource(Config):
         """Every file that is read; raises DataError if there is none."""
         raise NotImplementedError
 
+    def count(self, root: Path) -> int:
+        """The number of images."""
+        raise NotImplementedError
+
     def read(self, root: Path) -> Iterator[LabelledImage]:
         """Stream the images; the path is relative to `root`."""
         raise NotImplementedError

@@ -86,30 +86,62 @@ class ImageStore:
         return [self.classes[label] for label in self.labels[np.asarray(images)].tolist()]
 
 
+@dataclass(frozen=True)
+class ImagePart:
+    """One part of the data before it is prepared."""
+
+    sources: tuple[ImageSource, ...]
+    root: Path
+    held_out: frozenset[int] = frozenset()
+    """Numbers of images, counted over all sources, that belong to dev."""
+    is_dev: bool = False
+
+    def texts(self, side: str) -> Iterator[str]:
+        """The labels, which are the texts of the side `tgt`."""
+        return iter(()) if side == "src" else (image.label for _, image in self.images())
+
+    def images(self) -> Iterator[tuple[int, LabelledImage]]:
+        """The images, each with the number of its source."""
+        place = 0
+        for number, source in enumerate(self.sources):
+            for image in source.read(self.root):
+                if not self.held_out or (place in self.held_out) == self.is_dev:
+                    yield number, image
+                place += 1
+
+
 def build_image_store(
-    folder: Path, sources: Sequence[ImageSource], root: Path, inputs: str, progress: CountProgress | None = None
+    folder: Path,
+    part: ImagePart,
+    inputs: str,
+    classes: Sequence[str] | None = None,
+    progress: CountProgress | None = None,
 ) -> None:
-    """Stream the images of `sources` into a new store; raises DataError if they are not all of one size."""
+    """Stream the images of a part into a new store; raises DataError if they are not all of one size.
+
+    `classes` are those of the model, in its order; without them, those of the images, in alphabetical order.
+    """
 
     def fill(temporary: Path) -> AboutImages:
         labels: list[str] = []
-        ranges: list[CorpusRange] = []
+        counts: Counter[int] = Counter()
 
         def images() -> Iterator[LabelledImage]:
-            for source in sources:
-                start = len(labels)
-                for image in source.read(root):
-                    labels.append(image.label)
-                    yield image
-                    if progress is not None and len(labels) % CHUNK == 0:
-                        progress(len(labels), None)
-                ranges.append(CorpusRange(start, len(labels), source.weight))
+            for source, image in part.images():
+                labels.append(image.label)
+                counts[source] += 1
+                yield image
+                if progress is not None and len(labels) % CHUNK == 0:
+                    progress(len(labels), None)
 
-        _write_pixels(temporary / "pixels.npy", images(), sources[0].path)
-        classes = sorted(Counter(labels))
-        numbers = {name: number for number, name in enumerate(classes)}
+        _write_pixels(temporary / "pixels.npy", images(), part.sources[0].path)
+        known = sorted(set(labels)) if classes is None else list(classes)
+        require_known(labels, known, " and ".join(str(source.path) for source in part.sources))
+        numbers = {name: number for number, name in enumerate(known)}
         np.save(temporary / "labels.npy", np.array([numbers[label] for label in labels], dtype=np.int32))
-        return {"classes": classes, "ranges": ranges}
+        stops = np.cumsum([counts[number] for number in range(len(part.sources))]).tolist()
+        bounds = zip([0, *stops], stops, part.sources, strict=False)
+        return {"classes": known, "ranges": [CorpusRange(start, stop, own.weight) for start, stop, own in bounds]}
 
     write_arrays(folder, inputs, fill)
 

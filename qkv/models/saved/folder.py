@@ -51,6 +51,8 @@ class SavedConfig(ExtensibleConfig):
     """Tokens of the median source, END included."""
     length_limit: LengthLimit | None = None
     """Maximum tokens of an output, fitted to the training data; null: 2 x source + 10."""
+    labels: list[str] | None = None
+    """Names of the classes, in the order of the model's outputs; null: it has no classes."""
     period: int | None = None
     """Values of a season of the training series, for forecasts to be compared with; null: they were no series."""
     search: dict[str, Any] | None = None

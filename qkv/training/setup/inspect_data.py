@@ -7,7 +7,7 @@ from qkv.data.tasks import task_of
 from qkv.data.tasks.base import CheckReport
 from qkv.training.recipe import Recipe
 from qkv.training.setup.advice import advise
-from qkv.training.setup.prepare import CountingFactory, PreparedData, make_tokenizers
+from qkv.training.setup.prepare import CountingFactory, PreparedData, make_tokenizers, require_fitting
 
 
 def inspect_data(recipe: Recipe, counting: CountingFactory) -> CheckReport:
@@ -18,6 +18,7 @@ def inspect_data(recipe: Recipe, counting: CountingFactory) -> CheckReport:
         folder = Path(name)
         tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = task.prepare(parts, tokenizers, folder / "data", counting(f"Preparing {task.unit}"))
+        require_fitting(recipe, stores["train"])
         report = task.check(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))
         prepared = PreparedData(tokenizers, stores["train"], stores.get("dev"))
         return report.with_advice(advise(recipe, prepared, report.overlaps.get("dev"), stores.get("test")))

@@ -83,7 +83,14 @@ def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> Prepar
     parts = task.parts(counting("Reading"))
     tokenizers = recipe.model.tokenizers(_tokenizers(recipe, parts["train"], run, counting))
     stores = task.prepare(parts, tokenizers, run.path / "data", counting(f"Preparing {task.unit}"))
+    require_fitting(recipe, stores["train"])
     return PreparedData(tokenizers, stores["train"], stores.get("dev"))
+
+
+def require_fitting(recipe: Recipe, train: Store) -> None:
+    """Refuse a model whose sizes do not fit what was found in the data."""
+    if problem := recipe.model.misfit(train):
+        raise UsageError(problem)
 
 
 def open_prepared(recipe: Recipe, run: RunFolder) -> PreparedData:

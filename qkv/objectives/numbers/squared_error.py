@@ -1,7 +1,5 @@
 """Squared error of forecasts, in units of each series' standard deviation."""
 
-from collections.abc import Sequence
-
 import torch
 
 from qkv.data.series.batch import SeriesBatch
@@ -9,6 +7,7 @@ from qkv.models.base import Model
 from qkv.models.forecasting.config import ForecastingConfig
 from qkv.objectives.base import LossReport
 from qkv.objectives.build import objective_kinds
+from qkv.objectives.numbers.unused import unused_settings
 from qkv.objectives.smoothing import Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.folder import TokenizerPair
@@ -25,15 +24,6 @@ class SquaredError:
     @torch.no_grad()
     def validation_loss(self, model: Model, batch: SeriesBatch) -> LossReport:
         return self.training_loss(model, batch, 0)
-
-
-def unused_settings(config: ObjectiveConfig, used: Sequence[str], model_kind: str) -> str | None:
-    """A sentence on the first setting of `objective` that was changed and means nothing to the model."""
-    plain = ObjectiveConfig()
-    for name in type(config).model_fields:
-        if name not in used and getattr(config, name) != getattr(plain, name):
-            return f"objective.{name} does not go with model.kind {model_kind}; leave it out"
-    return None
 
 
 class FutureGivenPast:

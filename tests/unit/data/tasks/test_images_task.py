@@ -1,0 +1,75 @@
+"""Images as the data of a recipe: images held out, sizes that must fit, what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qkv.core.errors import ConfigError, UsageError
+from qkv.data.tasks import task_of
+from qkv.text import TextConfig
+from qkv.training.recipe import Recipe
+
+SIZES = {"image_size": [4, 6], "channels": 1, "patch": 2, "classes": 3, "d_model": 8, "num_heads": 2}
+TOKENIZERS = TextConfig().train(lambda: [], lambda: [])
+
+
+def recipe(root: Path, data: dict[str, Any] | None = None, **changes: Any) -> Recipe:
+    given = {"kind": "images", "root": str(root), "train": {"kind": "npz", "path": "a.npz"}, **(data or {})}
+    return Recipe.model_validate({"data": given, "model": {"kind": "vision", **SIZES}, **changes})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    images = np.random.default_rng(0).integers(0, 256, (20, 4, 6), dtype=np.uint8)
+    np.savez(tmp_path / "a.npz", images=images, labels=np.arange(20) % 3)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "sentence"),
+    [
+        ({}, {"model": {"kind": "vision", **SIZES, "patch": 4}}, "4 x 6 pixels cannot be cut into patches of 4 x 4"),
+        ({}, {"model": {"kind": "vision", **SIZES, "num_heads": 3}}, "num_heads (3) must divide d_model (8)"),
+        ({}, {"text": {"tgt": "char"}}, "text: data.kind images takes nothing; tgt was given"),
+        ({}, {"objective": {"smoothing": "others_but_pad"}}, "classes have no padding; use others"),
+        ({}, {"objective": {"glancing": {}}}, "objective.glancing does not go with model.kind vision"),
+        ({"holdout": 3, "dev": {"kind": "npz", "path": "a.npz"}}, {}, "give dev or holdout, not both"),
+    ],
+)
+def test_wrong_combinations_are_refused(
+    root: Path, data: dict[str, Any], changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        recipe(root, data, **changes)
+    assert sentence in str(caught.value)
+
+
+def test_images_are_held_out_once(root: Path) -> None:
+    task = task_of(recipe(root, {"holdout": 5}).data)
+    stores = task.prepare(task.parts(), TOKENIZERS, root / "data")
+    assert (len(stores["train"]), len(stores["dev"])) == (15, 5)
+    seen = {bytes(image) for image in stores["train"].pixels} | {bytes(image) for image in stores["dev"].pixels}
+    assert len(seen) == 20
+    again = task_of(recipe(root, {"holdout": 5}, seed=7).data)
+    assert again.prepare(again.parts(), TOKENIZERS, root / "other")["dev"].fingerprint == stores["dev"].fingerprint
+    assert task.frequencies(stores["train"], TOKENIZERS).sum() == 15
+    with pytest.raises(UsageError, match=r"holdout is 20, but data\.train has 20 images; leave some to train on"):
+        task_of(recipe(root, {"holdout": 20}).data).parts()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("classes", 4, "model.classes is 4, but the images of data.train have 3; set model.classes to 3"),
+        ("channels", 3, "model.channels is 3, but the images of data.train have 1"),
+        ("image_size", [6, 4], "model.image_size is [6, 4], but the images of data.train have [4, 6]"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_images_are_said(root: Path, key: str, value: object, sentence: str) -> None:
+    found = recipe(root, model={"kind": "vision", **SIZES, key: value})
+    task = task_of(found.data)
+    train = task.prepare(task.parts(), TOKENIZERS, root / "data")["train"]
+    assert sentence in (found.model.misfit(train) or "")
+    assert recipe(root).model.misfit(train) is None
