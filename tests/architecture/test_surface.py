@@ -83,6 +83,7 @@ VERBS = {
         "--workers",
         "--restart",
     ],
+    "classify": ["model", "--images", "--json"],
     "compare": [
         "systems",
         "--data",

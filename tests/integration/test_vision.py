@@ -1,4 +1,4 @@
-"""A Vision Transformer learns which of three patterns an image shows, is measured, asked, resumed, refused elsewhere."""
+"""A Vision Transformer learns which pattern an image shows, is measured, asked, resumed, and refused elsewhere."""
 
 import json
 from pathlib import Path
@@ -82,13 +82,11 @@ def test_images_are_classified(run: Path, folder: Path, tmp_path: Path, forks: F
     np.savez(tmp_path / "all.npz", images=images)
     lines = quiet(forks.qkv("classify", run, "--images", tmp_path)).splitlines()
     assert [line.split("\t")[1] for line in lines] == labels
-    rows = [
-        json.loads(line)
-        for line in quiet(forks.qkv("classify", run, "--images", tmp_path / "all.npz", "--json")).splitlines()
-    ]
+    shown = quiet(forks.qkv("classify", run, "--images", tmp_path / "all.npz", "--json"))
+    rows = [json.loads(line) for line in shown.splitlines()]
     assert [row["label"] for row in rows] == labels
     assert sum(rows[0]["probabilities"].values()) == pytest.approx(1)
-    assert list(rows[0]["probabilities"])[0] == rows[0]["label"]
+    assert next(iter(rows[0]["probabilities"])) == rows[0]["label"]
 
 
 def test_a_resumed_run_is_the_one_that_was_never_stopped(folder: Path, scratch: Path) -> None:
@@ -111,7 +109,7 @@ def test_data_are_looked_at_before(folder: Path, scratch: Path, forks: Forks) ->
     ("command", "sentence"),
     [
         (("translate",), "is a model of the kind vision: qkv classify MODEL writes its labels"),
-        (("forecast", "--data", "a.csv"), "no such file"),
+        (("forecast", "--data", "a.csv"), "is a model of the kind vision: qkv classify MODEL writes its labels"),
         (("evaluate", "--metrics", "bleu"), "--metrics: only for models that write texts, not for vision"),
         (("classify", "--images", "nothing.png"), "nothing.png: no such file"),
     ],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qkv.models.saved.folder import SavedModel
 
 
-class Measured(Protocol):
+class MeasuredPart(Protocol):
     """What was measured on one part of the data."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class _Given:
         return {name: own[name] for name in wanted}
 
 
-def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, Measured]:
+def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, MeasuredPart]:
     from qkv.data.series.named import series_of
     from qkv.data.series.store import SeriesStore, build_series_store
     from qkv.evaluation.forecasting.evaluate import evaluate_forecasts
@@ -125,7 +125,7 @@ def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapp
     }
 
 
-def _classes(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, Measured]:
+def _classes(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, MeasuredPart]:
     from qkv.data.images.named import images_of
     from qkv.data.images.store import ImagePart, ImageStore, build_image_store
     from qkv.evaluation.classifying.evaluate import evaluate_classes
