@@ -88,29 +88,32 @@ def prune(
 ) -> None:
     """Remove the least important attention heads of a model, which becomes smaller and faster.
 
-    Importance is measured on the data, by default the dev data of a run. One head of each attention stays.
+    Importance is measured on the data, by default the dev data of a run. One head of each attention stays. Of a model
+    with gates (model.head_gates), the closed heads are removed if nothing else is said.
     """
     from qkv.cli.shared.evaluation_options import choose
     from qkv.core.errors import UsageError
     from qkv.core.progress import default_reporter
     from qkv.models.saved.folder import load_model, save_model
-    from qkv.models.transformer.pruning import prune_heads
+    from qkv.models.transformer.pruning import prune_heads, without_gates
     from qkv.visual.heads.importance import head_importance
     from qkv.visual.heads.prune import parameters, remove_down_to, remove_within, speed_ratio
     from qkv.visual.heads.removal import RemovalScorer, decoded_set
 
-    if (left is None) == (loss is None):
+    given = load_model(model)
+    saved, closed = without_gates(given)
+    if (left is not None and loss is not None) or (left is loss is None and saved is given):
         raise UsageError("say how many heads stay (--heads N), or what their loss may cost (--loss 0.15)")
-    saved, corpus = load_model(model), _corpus(model, data, pairs)
+    corpus = _corpus(model, data, pairs)
     test = decoded_set(corpus, decode)
     scorer = RemovalScorer(saved, test, choose(metrics, test, lang)[0])
     reporter = default_reporter(quiet=2.0)
     try:
         rank = head_importance(saved, corpus, reporter)
+        removed = closed
         if left is not None:
             removed = remove_down_to(saved, left, rank)
-        else:
-            assert loss is not None
+        elif loss is not None:
             removed = remove_within(scorer, loss, rank)
         pruned = prune_heads(saved, removed)
         save_model(out, pruned)

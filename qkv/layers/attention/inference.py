@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from qkv.functional.attention import attention_weights
 from qkv.layers.attention.base import Attention, Block, Crossing, ForInference, share_heads
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.attention.gates import GatedLinear
 from qkv.layers.attention.recording import report
 from qkv.layers.positions.base import Positions
 
@@ -15,11 +16,15 @@ class FusedLinear:
     """Several linear maps of one input as one product; it copies their present weights."""
 
     def __init__(self, *linears: nn.Linear) -> None:
-        self.weight = torch.cat([linear.weight.detach() for linear in linears])
+        self.weight = torch.cat([_weight(linear).detach() for linear in linears])
         self.bias = torch.cat([linear.bias.detach() for linear in linears])
 
     def __call__(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
+
+
+def _weight(linear: nn.Linear) -> Tensor:
+    return linear.gated_weight() if isinstance(linear, GatedLinear) else linear.weight
 
 
 class InferenceAttention:

@@ -3,6 +3,7 @@
 from torch import nn
 
 from qkv.layers.attention import Attention
+from qkv.layers.attention.gates import add_gates
 from qkv.layers.attention.pruning import keep_heads
 from qkv.layers.attention.recording import name_attentions
 from qkv.layers.feed_forward import PositionWise
@@ -85,6 +86,8 @@ def _attention(config: TransformerConfig, side: str, positions: Positions | None
     kept = config.pruned_heads.kept(side, depth, config.num_heads)
     if len(kept) < config.num_heads:
         keep_heads(made, kept)
+    if config.head_gates is not None:
+        add_gates(made, config.head_gates)
     return made
 
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from qkv.core.errors import UsageError
 from qkv.layers.attention import AnyAttention, AttentionConfig, FullConfig
+from qkv.layers.attention.gates import HeadGatesConfig
 from qkv.layers.feed_forward import AnyFeedForward, ReluConfig
 from qkv.layers.position_offsets import AnyOffsets, NoOffsetsConfig
 from qkv.layers.positions import AnyPositions, positions
@@ -68,6 +69,9 @@ class TransformerConfig(Seq2SeqConfig):
     """Cross-attention of the decoder."""
     pruned_heads: PrunedHeads = PrunedHeads()
     """Heads that `qkv prune` has removed; the others keep the width d_model / num_heads."""
+    head_gates: HeadGatesConfig | None = None
+    """Gates that close heads in training (Voita et al. 2019), best from a trained model (`start_from`); `qkv prune`
+    then removes the closed ones."""
     feed_forward: AnyFeedForward = ReluConfig()
     """The activation of the feed-forward network."""
     feed_forward_chunk: int | None = Field(default=None, ge=1)
@@ -166,6 +170,14 @@ class TransformerConfig(Seq2SeqConfig):
                 raise ValueError(f"pruned_heads: {self.unprunable(side)}")
             if problem := self.pruned_heads.problem(side, self.num_heads, self.distinct(layers)):
                 raise ValueError(f"pruned_heads: {problem}")
+        return self
+
+    @model_validator(mode="after")
+    def _gates_fit(self) -> "TransformerConfig":
+        if self.head_gates is not None and not self.decoder.autoregressive:
+            raise ValueError(
+                f"head_gates are for the autoregressive decoder, not for {self.decoder.kind}; leave them out"
+            )
         return self
 
     @model_validator(mode="after")

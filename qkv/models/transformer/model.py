@@ -12,6 +12,7 @@ from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.data.batch import Batch
 from qkv.functional.masks import causal
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.attention.gates import GatedLinear
 from qkv.layers.attention.recording import watch_attention
 from qkv.layers.dropout import Dropout
 from qkv.layers.embedding import TokenEmbedding
@@ -20,6 +21,7 @@ from qkv.layers.positions import Positions
 from qkv.models.base import Inference, MaxLengths, Model, Output
 from qkv.models.draft_heads.base import DraftHead
 from qkv.models.heads.base import Head, HeadContext
+from qkv.models.transformer.channels import auxiliary_losses
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
 
@@ -131,6 +133,8 @@ class Transformer(Model):
         if head.needs_attention:
             attention = head.chosen.mean([watched[depth] for depth in depths] if shared else watched)
         pointed = head.point(states, head.keys(memory)) if head.needs_memory else None
+        if gates := [module for module in self.modules() if isinstance(module, GatedLinear)]:
+            auxiliary_losses.say(torch.stack([gate.cost() for gate in gates]).sum().expand(len(batch)))
         return Output(states, HeadContext(src, attention, pointed))
 
     @contextmanager

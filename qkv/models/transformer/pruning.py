@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from qkv.core.errors import UsageError
+from qkv.layers.attention.gates import settle_gates
 from qkv.layers.attention.pruning import add_empty_heads, head_columns, keep_heads
 from qkv.layers.attention.recording import name_attentions
 from qkv.models.saved.folder import SavedModel
@@ -36,8 +37,26 @@ def closed_heads(model: Transformer, closed: Collection[HeadId]) -> Iterator[Non
             part.copy_(values)
 
 
+def without_gates(saved: SavedModel) -> tuple[SavedModel, list[HeadId]]:
+    """A model with its settled gates in W_o instead of in modules of their own, and the heads that they close.
+
+    Where all heads of an attention are closed, one of them is left out of the list: its W_o is 0.
+    """
+    config = require_transformer_config(saved.config.model, WHAT)
+    if config.head_gates is None:
+        return saved, []
+    model, closed = copy.deepcopy(require_transformer(saved.model, WHAT)), []
+    for place in own_attentions(model):
+        heads = [place.heads[head] for head in settle_gates(place.attention)]
+        closed += heads[1:] if len(heads) == place.attention.num_heads else heads
+    name_attentions(model)
+    plain = config.model_copy(update={"head_gates": None})
+    return replace(saved, model=model, config=saved.config.model_copy(update={"model": plain})), closed
+
+
 def prune_heads(saved: SavedModel, removed: Collection[HeadId]) -> SavedModel:
     """A smaller model without these heads; its outputs are those of the model with these heads closed."""
+    saved, _ = without_gates(saved)
     model = copy.deepcopy(require_transformer(saved.model, WHAT))
     config = require_transformer_config(saved.config.model, WHAT)
     require_prunable(config, removed)

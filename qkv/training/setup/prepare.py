@@ -23,6 +23,8 @@ from qkv.training.run.folder import RunFolder
 NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
 """Parts that the existing model may lack; they are then initialised from scratch."""
 TABLE = "tokens.weight"
+GATE = ".output.log_a"
+"""The gates of `model.head_gates`."""
 
 
 def tokenizers_of(start_from: Path) -> Path:
@@ -38,7 +40,7 @@ def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> N
         if fingerprint(own) != fingerprint(other):
             raise UsageError(f"start_from {start_from}: has another vocabulary; leave out tokenizers to use its own")
     found, fresh = named_weights(saved.model), named_weights(model)
-    kept = {name: weight for name, weight in fresh.items() if name.startswith(NEW) and name not in found}
+    kept = {name: weight for name, weight in fresh.items() if _is_new(name) and name not in found}
     wrong = sorted(fresh.keys() ^ (found.keys() | kept.keys()))
     if wrong:
         raise UsageError(
@@ -46,6 +48,11 @@ def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> N
         )
     tables = {name: with_new_ids(found[name], fresh[name]) for name in found if name.endswith(TABLE)}
     load_weights(model, found | tables | kept, folder)
+
+
+def _is_new(name: str) -> bool:
+    """Whether a model may have this parameter although the one that it starts from has not."""
+    return name.startswith(NEW) or name.endswith(GATE)
 
 
 def with_new_ids(table: Tensor, fresh: Tensor) -> Tensor:
