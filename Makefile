@@ -14,7 +14,7 @@ export QKV_DATA ?= $(DATA)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test avx2 lint docs clean
+.PHONY: help demo test avx2 lint docs web browser clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -25,7 +25,7 @@ demo: .venv/installed ## train a small model on real data in a few minutes and s
 # One thread a process: pytest already runs one process for each core.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test: lint ## lint, run all the tests, and those of numbers once more as on an older processor
+test: lint browser ## lint, run all the tests, and those of numbers once more as on an older processor
 	$(PYTEST)
 	$(MAKE) --no-print-directory avx2
 
@@ -44,12 +44,28 @@ lint: .venv/installed-dev ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The page of `qkv see` is committed: only who changes web/ needs npm.
+web: web/node_modules ## check the sources of the page of qkv see and build it
+	cd web && npm run check && npm test && npm run build
+
+web/node_modules: web/package-lock.json
+	cd web && npm ci
+	@touch $@
+
+# Tests of the page want npm's packages and a Chromium; where there are none, and none can be had, they are skipped.
+browser:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules \
+	  || echo "npm has failed: the checks of web/ are skipped"; else echo "no npm: the checks of web/ are skipped"; fi
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	  (apt-get update && apt-get install -y chromium) >/dev/null 2>&1 \
+	  || echo "no Chromium, and none could be installed: the tests in tests/browser are skipped"
+
 docs: .venv/installed-docs ## build the documentation into site/
 	$(BIN)/qkv config reference > docs/configuration.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove what was built and cached (the environment stays: `rm -r .venv` removes it)
-	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site web/node_modules *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -67,6 +67,15 @@ def require_streaming(config: TransformerConfig) -> None:
         raise UsageError(f"the model's head {config.head.kind} reads the whole source; train one with head linear")
 
 
+def can_stream(config: TransformerConfig) -> bool:
+    """Whether a model of this config can write before the source has ended."""
+    try:
+        require_streaming(config)
+    except UsageError:
+        return False
+    return True
+
+
 class SimultaneousTranslator:
     """Greedy search that reads a source token when the next output token needs it, and not before."""
 

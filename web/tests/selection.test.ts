@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { direction } from '../src/lib/direction';
 import { move } from '../src/lib/keys';
 import { START, parsed, written } from '../src/lib/selection.svelte';
 
@@ -25,5 +26,11 @@ describe('keys', () => {
     expect(move('3', START)?.view).toBe('matrix');
     expect(move('x', START)).toBeNull();
     expect(move('8', START)).toBeNull();
+  });
+});
+
+describe('direction', () => {
+  it('is that of the first letter', () => {
+    expect(['abc', '12 مرحبا abc', '«שלום»', 'क्षि', '', '...'].map(direction)).toEqual(['ltr', 'rtl', 'rtl', 'ltr', 'ltr', 'ltr']);
   });
 });

@@ -11,12 +11,15 @@ from qkv.data.batch import padded
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import SearchConfig, SearchTask
 from qkv.search.beam import BeamConfig
+from qkv.search.greedy import GreedyConfig
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.models import SearchedModels
 from qkv.search.refinement.base import Wanted, reader_for
 from qkv.search.refinement.search import RefineConfig
+from qkv.search.speculative.search import SpeculativeConfig
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
 from qkv.visual.beam_tree import Node, grow_tree
+from qkv.visual.drafts import DraftPass, watch_drafts
 from qkv.visual.passes import CanvasCell, watch_passes
 
 CANDIDATES = 12
@@ -40,6 +43,8 @@ class Decoded:
     """What a beam search kept, parents first; empty: another search."""
     passes: list[list[CanvasCell]] = field(default_factory=list)
     """The canvas after each pass; empty: the model writes token by token."""
+    drafts: list[DraftPass] = field(default_factory=list)
+    """Each pass of speculative decoding: what was guessed, and how much of it was right; empty: another search."""
     never: tuple[int, ...] = NEVER_OUTPUT
     """Tokens that the search never puts out."""
 
@@ -55,6 +60,10 @@ def decode_watched(saved: SavedModel, text: str, ids: list[int], search: SearchC
     if isinstance(search, BeamConfig):
         nodes, best = grow_tree(saved, text, search)
         return Decoded(best, beam=nodes)
+    if isinstance(search, SpeculativeConfig):
+        settings = search.model_dump(include=set(GreedyConfig.model_fields) - {"kind"})
+        drafts, best = watch_drafts(saved, text, search.drafter, GreedyConfig(**settings))
+        return Decoded(best, drafts=drafts)
     src, src_keep = padded([ids], SPECIAL.pad)
     limits = search.limits(len(ids), saved.model.limits.tgt)
     task = SearchTask(src, src_keep, SPECIAL, [limits])
@@ -71,4 +80,4 @@ def likely_tokens(log_probs: Tensor, label: Callable[[int], str]) -> list[list[T
 def probabilities_of(log_probs: Tensor, tokens: Sequence[int]) -> list[float]:
     """p of each of these tokens at its position."""
     index = torch.tensor(tokens, dtype=torch.long)[:, None]
-    return [float(p) for p in log_probs[: len(tokens)].gather(1, index)[:, 0].exp()]
+    return [float(p) for p in log_probs.gather(1, index)[:, 0].exp()]

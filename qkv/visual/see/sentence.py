@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qkv.data.batch import Batch, collate, padded
+from qkv.data.batch import collate, padded
 from qkv.engines.model_set import ModelLike
 from qkv.engines.torch_engine import evaluating
 from qkv.layers.attention.head_passes import capture_heads
@@ -24,6 +24,8 @@ from qkv.translate.translator import Translator
 from qkv.visual.passes import BLANK
 from qkv.visual.see.attentions import AttentionPass, attention_passes
 from qkv.visual.see.decoding import Decoded, TokenChoice, decode_watched, likely_tokens, probabilities_of
+from qkv.visual.see.embeddings import EmbeddedToken, embedded_tokens
+from qkv.visual.see.streaming import reading_delays
 from qkv.visual.see.trace import Trace, trace_sublayers
 from qkv.visual.source import source_ids
 
@@ -54,6 +56,10 @@ class SeenSentence:
     """[T, S], p(step t copies source position s), of a head that copies."""
     halted: list[list[int]]
     """The steps of each source and each target token, of a stack with adaptive depth; else empty."""
+    delays: tuple[list[str], list[int]] | None
+    """The tokens that a streaming model writes, and how many source tokens it had read for each; None: another one."""
+    embedded: tuple[list[EmbeddedToken], list[EmbeddedToken]]
+    """The tokens of the source and of the output in their embedding tables, of a Transformer; else empty."""
 
 
 def see_sentence(
@@ -91,10 +97,10 @@ def _seen(
         haltings.listen() as halted,
     ):
         read, written, result = _pass(saved, ids, decoded)
-    log_probs = model.head.log_probs(*result, never=decoded.never)[0, : len(written)]
+    log_probs = model.head.log_probs(*result, never=decoded.never)[0]
     copied = None
     if isinstance(model.head, CopyHead):
-        copied = model.head.copy_log_probs(*result)[0, : len(written)].exp()
+        copied = model.head.copy_log_probs(*result)[0].exp()
     return SeenSentence(
         name,
         saved,
@@ -111,7 +117,22 @@ def _seen(
         trace,
         copied,
         [each.steps[0].tolist() for each in halted],
+        reading_delays(saved, text),
+        _embedded(saved, ids, written, label),
     )
+
+
+def _embedded(
+    saved: SavedModel, ids: list[int], written: list[int], label: Callable[[int], str]
+) -> tuple[list[EmbeddedToken], list[EmbeddedToken]]:
+    model = saved.model
+    if not isinstance(model, Transformer):
+        return [], []
+    names = saved.tokenizers.src.tokens
+    # A decoder may have ids of its own after the vocabulary.
+    src = model.src_embedder.tokens.weight[: len(saved.tokenizers.src)]
+    tgt = model.tgt_embedder.tokens.weight[: len(saved.tokenizers.tgt)]
+    return embedded_tokens(src, ids, lambda i: names([i])[0]), embedded_tokens(tgt, written, label)
 
 
 def _labels(saved: SavedModel, tokens: Callable[[list[int]], list[str]]) -> Callable[[int], str]:
@@ -130,6 +151,8 @@ def _pass(saved: SavedModel, ids: list[int], decoded: Decoded) -> tuple[list[int
         src, src_keep = padded([ids], SPECIAL.pad)
         states = model.states(src, src_keep, torch.tensor([canvas]))
         return canvas, [cell.token for cell in last], Output(states)
-    batch: Batch = collate([ids[:-1]], [best.tokens], SPECIAL, SPECIAL, [0])
-    steps = len(best.tokens) + 1 if best.ended else max(len(best.tokens), 1)
-    return batch.tgt_in[0, :steps].tolist(), batch.tgt_out[0, :steps].tolist(), model(batch)
+    # An output that was cut has no END: its last token is not read.
+    known = best.tokens if best.ended else best.tokens[:-1]
+    batch = collate([ids[:-1]], [known], SPECIAL, SPECIAL, [0])
+    written = [*best.tokens, SPECIAL.eos] if best.ended or not best.tokens else best.tokens
+    return batch.tgt_in[0].tolist(), written, model(batch)

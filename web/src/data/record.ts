@@ -49,6 +49,13 @@ export interface BeamNode {
   score: number | null;
 }
 
+export interface EmbeddedToken {
+  token: string;
+  x: number;
+  y: number;
+  neighbours: [string, number][];
+}
+
 interface RecordOf<Values, Index> {
   model: {
     name: string;
@@ -69,6 +76,9 @@ interface RecordOf<Values, Index> {
   candidates: [string, number][][];
   beam: BeamNode[];
   passes: [string, number, boolean][][];
+  drafts: [number, string[], string, string[]][];
+  delays: [string[], number[]] | null;
+  embedded: [EmbeddedToken[], EmbeddedToken[]];
   copied: Values | null;
   halted: number[][];
   attentions: AttentionOf<Values, Index>[];

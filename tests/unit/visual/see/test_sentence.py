@@ -16,6 +16,7 @@ from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
 from qkv.models.transformer.wirings import wirings
 from qkv.text.special import SPECIAL
+from qkv.visual.see.embeddings import embedded_tokens, principal_plane
 from qkv.visual.see.sentence import SeenSentence, see_sentence
 from tests.support.attentions import ENCODER, everywhere
 from tests.support.exported import decided_model
@@ -39,7 +40,8 @@ def teacher_forced(seen: SeenSentence) -> tuple[dict[str, list[Tensor]], Tensor]
     """The weights of a pass that nobody else watches, and its log-probabilities."""
     model = transformer(seen.saved.model)
     ids = seen.saved.tokenizers.src.encode(seen.text)
-    batch = collate([ids], [seen.decoded.best.tokens], SPECIAL, SPECIAL, [0])
+    best = seen.decoded.best
+    batch = collate([ids], [best.tokens if best.ended else best.tokens[:-1]], SPECIAL, SPECIAL, [0])
     with torch.no_grad(), capture_attention(model) as record:
         states = model(batch).states
     return record.passes, model.head.log_probs(states)[0]
@@ -99,8 +101,15 @@ def test_probabilities_and_candidates_are_those_of_the_output() -> None:
     for row, step in enumerate(seen.candidates):
         shares = [one.probability for one in step]
         assert shares == sorted(shares, reverse=True)
-        (best,) = words.encode(step[0].token) if step[0].token != "</s>" else [SPECIAL.eos]
-        assert best == int(log_probs[row].argmax())
+        (first,) = words.encode(step[0].token) if step[0].token != "</s>" else [SPECIAL.eos]
+        assert first == int(log_probs[row].argmax())
+
+
+def test_an_output_that_was_cut_has_no_end() -> None:
+    seen = see_sentence(decided_model(end=0.001), TEXT, {"kind": "greedy", "max_length": 3})
+    assert not seen.decoded.best.ended
+    assert len(seen.read) == len(seen.written) == len(seen.probabilities) == 3
+    assert all(each.weights.shape[1] == 3 for each in seen.attentions if each.side != "encoder")
 
 
 def test_a_seen_model_is_as_it_was() -> None:
@@ -129,3 +138,34 @@ def test_models_that_fill_a_canvas_show_their_last_pass(decoder: str) -> None:
         assert (seen.read[place] == "<mask>") == cell.fresh
         if cell.fresh:
             assert seen.probabilities[place] == pytest.approx(cell.probability, rel=1e-3, abs=1e-5)
+
+
+def test_drafts_of_speculative_decoding_give_the_output() -> None:
+    saved = decided_model()
+    seen = see_sentence(saved, TEXT, {"kind": "speculative", "max_length": 6})
+    said = [token for one in seen.decoded.drafts for token in (*one.right, one.said)]
+    assert said == ["END" if token == "</s>" else token for token in seen.written]
+    assert seen.output == see_sentence(saved, TEXT, {"kind": "greedy", "max_length": 6}).output
+
+
+def test_a_streaming_model_shows_what_it_had_read() -> None:
+    parts: dict[str, Any] = {"encoder_attention": "causal", "cross_attention": {"kind": "wait_k", "k": 2}}
+    seen = see_sentence(decided_model(**parts), TEXT, {"kind": "greedy", "max_length": 4})
+    assert seen.delays is not None
+    tokens, delays = seen.delays
+    assert delays == [min(2 + step, len(seen.src_tokens)) for step in range(len(tokens))]
+    assert see_sentence(decided_model(), TEXT).delays is None
+
+
+def test_neighbours_and_the_plane() -> None:
+    table = torch.zeros(9, 3)
+    table[5:] = torch.tensor([[1.0, 0, 0], [2, 0.1, 0], [0, 1, 0], [0, 0, 1]])
+    first, second = embedded_tokens(table, [5, 7, 5, 3, 99], str)
+    assert (first.token, second.token) == ("5", "7")
+    assert first.neighbours[0][0] == "6"
+    assert first.neighbours[0][1] == pytest.approx(2 / (4.01**0.5))
+    assert {name for name, _ in first.neighbours} == {"6", "7", "8"}
+    points = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    turned = points @ torch.tensor([[0.6, 0.8, 0, 0], [-0.8, 0.6, 0, 0]])
+    plane = principal_plane(turned).float()
+    close(torch.cdist(plane, plane), torch.cdist(points, points))
