@@ -129,3 +129,7 @@ def test_banned_tokens_leave_the_loss_finite(smoothing: Smoothing) -> None:
     (gradient,) = torch.autograd.grad(loss, logits)
     assert torch.isfinite(loss)
     assert torch.isfinite(gradient).all()
+
+
+def test_only_plain_cross_entropy_is_plain() -> None:
+    assert [name for name, smoothing in VARIANTS.items() if smoothing.is_plain] == ["none"]
