@@ -30,15 +30,15 @@ class Block(NamedTuple):
     """W"""
     additive_mask: Tensor | None = None
     """`context.mask` for PyTorch's kernel, 0 or -inf, [1|R, 1, 1|W, K]; None: every key may be attended to."""
-    index: Tensor | None = None
+    cache_positions: Tensor | None = None
     """[R, W], where the keys and values of the new positions go in the cache; None: at its end."""
 
     def append(self, past: Tensor, key_value: Tensor) -> Tensor:
         """Write the new keys and values [R, 2 KV heads, W, E] to `past` [R, 2 KV heads, K, E] and return it."""
-        if self.index is None:
+        if self.cache_positions is None:
             past.narrow(2, past.shape[2] - self.width, self.width).copy_(key_value)
         else:
-            past.scatter_(2, self.index[:, None, :, None].expand_as(key_value), key_value)
+            past.scatter_(2, self.cache_positions[:, None, :, None].expand_as(key_value), key_value)
         return past
 
 

@@ -99,7 +99,7 @@ class CarryingInference(InferenceAttention):
 
     def _before(self, queries: Tensor, keys: Tensor, crossing: Crossing) -> Tensor:
         """[R, H, C], what the position before the block carries."""
-        first, carried, index = self.module.first(queries, keys), crossing.carried, crossing.block.index
+        first, carried, index = self.module.first(queries, keys), crossing.carried, crossing.block.cache_positions
         if carried is None or carried.shape[2] == crossing.block.width:
             return first
         if index is None:
