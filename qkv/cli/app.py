@@ -20,8 +20,10 @@ from qkv.cli import (
     heads,
     model,
     pairs,
+    pretrained,
     recipe,
     score,
+    serve,
     show,
     tokenizer,
     train,
@@ -100,12 +102,15 @@ app.command("distill")(pairs.distill)
 app.command("backtranslate")(pairs.backtranslate)
 app.command("export")(model.export)
 app.command("import")(model.import_)
+app.command("serve")(serve.serve)
+app.command("keys")(serve.keys)
 app.command("demo")(demo.demo)
 app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(pretrained.app, name="pretrained")
 
 
 def main() -> None:

@@ -50,6 +50,7 @@ def tune(
     from qkv.core.progress import default_reporter
     from qkv.evaluation.tune import grid_of, overrides_of, spread_questions, tune
     from qkv.models.asked import require_seq2seq
+    from qkv.models.pretrained import refuse_to_change
     from qkv.models.saved.folder import CONFIG, SavedConfig
     from qkv.models.saved.locate import locate_model
     from qkv.training.run.folder import require_free
@@ -58,6 +59,7 @@ def tune(
 
     folder = locate_model(model)
     if not dry_run:
+        refuse_to_change(folder)
         # A training that finds a better model would replace the folder, and what is stored with it.
         require_free(folder.parent)
     decoder = require_seq2seq(load_config(SavedConfig, folder / CONFIG).model, folder).decoder

@@ -62,6 +62,8 @@ class Manifest(TypedDict):
     """The kind of the folder."""
     quantization: NotRequired[str | None]
     """Of an export."""
+    languages: NotRequired[tuple[str, str] | None]
+    """The codes of a model's source and target languages."""
 
 
 def sha256_of(path: Path) -> str:

@@ -7,12 +7,16 @@ from pathlib import Path
 
 from qkv.core.errors import ArgumentError, CorruptFolder
 from qkv.core.files import MANIFEST, new_folder, verify_folder
+from qkv.models.pretrained import pretrained_folder, pretrained_names, refuse_to_change
 
 BEST = "best"
 
 
 def locate_model(path: Path | str) -> Path:
-    """The folder itself if it holds a model, or the best model of the run that it holds."""
+    """The folder itself if it holds a model, or the best model of the run that it holds.
+
+    Where there is no such folder, the name of a model that comes with the package gives its folder.
+    """
     if not isinstance(path, Path | str):
         raise ArgumentError(f"a model: must be a folder (str or Path), not {type(path).__name__}")
     path = Path(path)
@@ -21,7 +25,12 @@ def locate_model(path: Path | str) -> Path:
     if (path / BEST / MANIFEST).is_file():
         return path / BEST
     if not path.exists():
-        raise CorruptFolder(f"{path}: no such folder; give the folder of a model or of a run")
+        if (folder := pretrained_folder(str(path))) is not None:
+            return folder
+        names = ", ".join(pretrained_names())
+        raise CorruptFolder(
+            f"{path}: no such folder; give the folder of a model or of a run, or a model that comes with qkv ({names})"
+        )
     if (path / "checkpoints").is_dir():
         raise CorruptFolder(
             f"{path}: this run has no best model yet; wait for its first validation, or make one with qkv average"
@@ -39,6 +48,7 @@ def changed_copy(folder: Path, final: Path, keep: Callable[[str], bool] = lambda
 
     On exit, its manifest is written and it replaces `final`, which may be `folder` itself.
     """
+    refuse_to_change(final)
     manifest = verify_folder(folder)
     with new_folder(final, {key: value for key, value in manifest.items() if key not in OF_THE_FOLDER}) as temporary:
         for name in filter(keep, manifest["files"]):

@@ -1,0 +1,1 @@
+"""A translation server: batches across requests, worker processes, and a REST interface."""

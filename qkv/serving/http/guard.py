@@ -1,0 +1,101 @@
+"""What every request passes first: its size, the host it was sent to, the page it comes from."""
+
+import secrets
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from qkv.serving.config import LOOPBACK, ServeConfig
+from qkv.serving.http.errors import ApiError, error_response
+
+LONGEST_URL = 8192
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+SECURITY = {
+    "content-security-policy": "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+REQUEST_ID = "x-request-id"
+
+
+class Guard:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
+        self.app, self.config = app, config
+        self.hosts = {*LOOPBACK, *config.hosts} | ({config.host} - {"0.0.0.0", "::"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = scope["request_id"] = secrets.token_hex(8)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = MutableHeaders(scope=message)
+                own.update(SECURITY | {REQUEST_ID: request_id} | self._cors(headers.get("origin")))
+            await send(message)
+
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await error_response(*refusal)(scope, receive, send_guarded)
+        elif scope["method"] == "OPTIONS" and headers.get("access-control-request-method"):
+            await error_response(200, "")(scope, receive, send_guarded)
+        else:
+            await self._pass_on(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        length = headers.get("content-length", "0")
+        if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_URL:
+            return 414, f"the address is longer than {LONGEST_URL} bytes"
+        if _host_name(headers.get("host", "")) not in self.hosts:
+            return 421, "this server does not answer to that host name"
+        origin = headers.get("origin")
+        if scope["method"] not in SAFE_METHODS and origin is not None and not self._trusted(origin, headers):
+            return 403, "requests from pages of this origin are not allowed"
+        if not length.isdigit() or int(length) > self.config.limits.body_bytes:
+            return self._too_large
+        return None
+
+    @property
+    def _too_large(self) -> tuple[int, str]:
+        return 413, f"the body is larger than {self.config.limits.body_bytes} bytes"
+
+    def _trusted(self, origin: str, headers: Headers) -> bool:
+        return origin in self.config.origins or urlsplit(origin).netloc == headers.get("host")
+
+    def _cors(self, origin: str | None) -> dict[str, str]:
+        if origin is None or origin not in self.config.origins:
+            return {}
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-allow-headers": "content-type, authorization",
+            "access-control-allow-methods": "GET, POST",
+            "vary": "origin",
+        }
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the bytes of the body while they arrive: a client need not say beforehand how many there are."""
+        received = 0
+
+        async def receive_counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.config.limits.body_bytes:
+                raise ApiError(*self._too_large)
+            return message
+
+        await self.app(scope, receive_counted, send)
+
+
+def _host_name(host: str) -> str:
+    """`localhost` of `localhost:5000`."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,184 @@
+"""The interface of LibreTranslate, so that its clients work: /translate, /detect, /languages, /frontend/settings."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from qkv.serving.detect import detect_language
+from qkv.serving.http.bodies import fields_of
+from qkv.serving.http.errors import ApiError
+from qkv.serving.http.markup import Markup
+from qkv.serving.http.shared import require_key, service_of
+from qkv.serving.languages import full_code, language_name
+from qkv.serving.service import ServedModel, Service
+from qkv.translate.output import Translation
+from qkv.translate.texts import DecodeOptions, SourceText
+
+router = APIRouter(tags=["LibreTranslate"])
+AUTO = "auto"
+FORMATS = ("text", "html")
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["q", "source", "target"],
+                    "properties": {
+                        "q": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+                        "source": {"type": "string", "examples": ["es", "auto"]},
+                        "target": {"type": "string", "examples": ["en"]},
+                        "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
+                        "alternatives": {"type": "integer", "minimum": 0, "default": 0},
+                        "api_key": {"type": ["string", "null"]},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post("/translate", openapi_extra=BODY)
+async def translate(request: Request) -> dict[str, Any]:
+    """Translate one text, or each of several."""
+    service, fields = service_of(request), await fields_of(request)
+    require_key(service, request, fields)
+    for name in ("q", "source", "target"):
+        if fields.get(name) in (None, "", []):
+            raise ApiError(400, f"Invalid request: missing {name} parameter")
+    count = _alternatives(service, fields.get("alternatives", 0))
+    texts, one = _texts(service, fields["q"])
+    detected = None
+    source = _code(fields["source"], "source")
+    if source == AUTO:
+        detected = detect_language(" ".join(texts), tuple(service.sources()))._asdict()
+        source = detected["language"]
+    model = _model(service, source, _code(fields["target"], "target"))
+    kind = fields.get("format") or "text"
+    if kind not in FORMATS:
+        raise ApiError(400, f"{kind} format is not supported")
+    answer: dict[str, Any]
+    if kind == "html":
+        answer = {"translatedText": await _translate_markup(request, service, model, texts)}
+        if count:
+            answer["alternatives"] = [[] for _ in texts]
+    else:
+        options = DecodeOptions(nbest=count + 1, token_scores=False)
+        found = await service.translate(request, model, [SourceText(text) for text in texts], options)
+        answer = {"translatedText": [each.text for each in found]}
+        if count:
+            answer["alternatives"] = [_others(each) for each in found]
+    if detected is not None:
+        answer["detectedLanguage"] = [detected] * len(texts)
+    return {name: values[0] for name, values in answer.items()} if one else answer
+
+
+@router.post("/detect")
+async def detect(request: Request) -> list[dict[str, Any]]:
+    """The language of a text, the most probable first."""
+    service, fields = service_of(request), await fields_of(request)
+    require_key(service, request, fields)
+    if fields.get("q") in (None, "", []):
+        raise ApiError(400, "Invalid request: missing q parameter")
+    texts, _ = _texts(service, fields["q"])
+    return [detect_language(" ".join(texts))._asdict()]
+
+
+@router.get("/languages")
+async def languages(request: Request) -> list[dict[str, Any]]:
+    """The languages that can be translated, and to which."""
+    sources = service_of(request).sources()
+    return [{"code": code, "name": language_name(code), "targets": targets} for code, targets in sources.items()]
+
+
+@router.get("/frontend/settings")
+async def settings(request: Request) -> dict[str, Any]:
+    """What a page needs to know about this server."""
+    service = service_of(request)
+    first = next(iter(service.models.values()))
+    sides = {"source": first.source, "target": first.target}
+    return {
+        "charLimit": service.config.limits.text_characters,
+        "frontendTimeout": 500,
+        "apiKeys": service.keys is not None,
+        "keyRequired": service.keys is not None,
+        "suggestions": False,
+        "filesTranslation": False,
+        "supportedFilesFormat": [],
+        "language": {side: {"code": code, "name": language_name(code)} for side, code in sides.items()},
+    }
+
+
+@router.post("/translate_file")
+async def translate_file(request: Request) -> None:
+    """Files are not translated by this version."""
+    raise ApiError(403, "Files translation are disabled on this server.")
+
+
+@router.post("/suggest")
+async def suggest(request: Request) -> None:
+    """Suggestions are not taken."""
+    raise ApiError(403, "Suggestions are disabled on this server.")
+
+
+async def _translate_markup(request: Request, service: Service, model: ServedModel, texts: list[str]) -> list[str]:
+    """HTML with its tags where they were; each text between two tags is translated by itself."""
+    pages = [Markup(text) for text in texts]
+    sources = [SourceText(text) for page in pages for text in page.texts]
+    found = await service.translate(request, model, sources, DecodeOptions(token_scores=False)) if sources else []
+    outputs = iter([each.text for each in found])
+    return [page.filled([next(outputs) for _ in page.texts]) for page in pages]
+
+
+def _others(found: Translation) -> list[str]:
+    """Alternatives that differ from the best output and from each other."""
+    texts = dict.fromkeys(other.text for other in found.alternatives if other.text and other.text != found.text)
+    return list(texts)
+
+
+def _alternatives(service: Service, given: Any) -> int:
+    most = service.config.limits.alternatives
+    try:
+        count = int(given) if isinstance(given, int | str) else None
+    except ValueError:
+        count = None
+    if count is None:
+        raise ApiError(400, "Invalid request: alternatives parameter is not a number")
+    if count > most:
+        raise ApiError(400, f"Invalid request: alternatives parameter must be <= {most}")
+    return max(count, 0)
+
+
+def _texts(service: Service, given: Any) -> tuple[list[str], bool]:
+    """The texts of a request, and whether it is a single one."""
+    texts = given if isinstance(given, list) else [given]
+    if not all(isinstance(text, str) for text in texts):
+        raise ApiError(400, "Invalid request: q parameter must be a text or a list of texts")
+    limits = service.config.limits
+    if len(texts) > limits.texts:
+        raise ApiError(400, f"Invalid request: request ({len(texts)}) exceeds text limit ({limits.texts})")
+    for text in texts:
+        if len(text) > limits.text_characters:
+            raise ApiError(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limits.text_characters})")
+    return texts, not isinstance(given, list)
+
+
+def _code(given: Any, name: str) -> str:
+    if not isinstance(given, str):
+        raise ApiError(400, f"Invalid request: {name} parameter must be a language code")
+    return full_code(given)
+
+
+def _model(service: Service, source: str, target: str) -> ServedModel:
+    sources = service.sources()
+    targets = {code for codes in sources.values() for code in codes}
+    for code, known in ((source, sources.keys()), (target, targets)):
+        if code not in known:
+            raise ApiError(400, f"{code} is not supported")
+    model = service.model_for(source, target)
+    if model is None:
+        wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
+        raise ApiError(400, f"{wanted} is not available as a target language from {given}")
+    return model

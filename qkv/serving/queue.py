@@ -1,0 +1,248 @@
+"""Requests in, batches out: texts of several requests that are decoded in the same way share a batch."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+
+from qkv.core.errors import QkvError
+from qkv.serving.jobs import Decoding, Job, Load
+from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
+from qkv.translate.output import Translation
+from qkv.translate.texts import SourceText
+
+CHARACTERS = 3
+"""Characters of a token, about: the server itself has no tokenizer."""
+SHORT = 16
+"""Texts up to this many tokens share a batch, however much they differ in length."""
+
+
+class QueueFull(QkvError):
+    """As many requests are waiting as the server allows."""
+
+
+class Draining(QkvError):
+    """The server is about to end and takes no more requests."""
+
+
+@dataclass(eq=False)
+class Unit:
+    """One text of a request."""
+
+    decoding: Decoding
+    source: SourceText
+    turn: tuple[int, int]
+    """Its place in the request, then the request's number: requests take turns, so that a long one does not hold up
+    the others."""
+    arrived: float
+    result: asyncio.Future[Translation]
+    alone: bool = False
+    """Whether it gets a batch of its own, because a batch that it was in failed."""
+
+    @property
+    def tokens(self) -> int:
+        return len(self.source.text) // CHARACTERS + 2
+
+
+@dataclass(eq=False)
+class RunningBatch:
+    """What a worker works on."""
+
+    number: int
+    units: list[Unit]
+    worker: WorkerProcess
+    cancelled: bool = False
+
+
+@dataclass
+class QueueCounts:
+    """What happened since the start."""
+
+    requests: int = 0
+    batches: int = 0
+    texts: int = 0
+    cancelled: int = 0
+    refused: int = 0
+    deaths: int = 0
+
+
+@dataclass
+class RequestQueue:
+    """Hands the texts of requests to workers, in batches.
+
+    A batch is sent as soon as a worker is free: while all are busy, what arrives meanwhile becomes the next batch.
+    """
+
+    workers: list[WorkerProcess]
+    window: float = 0.002
+    """Seconds that the first text waits for others to share its batch."""
+    batch_tokens: int = 4096
+    """Tokens of a batch, padding included, estimated from the characters."""
+    capacity: int = 128
+    """Requests that may wait or be worked on at the same time."""
+    counts: QueueCounts = field(default_factory=QueueCounts)
+
+    def __post_init__(self) -> None:
+        self.waiting: list[Unit] = []
+        self.open_requests = 0
+        self.draining = False
+        self.running: list[RunningBatch] = []
+        self._numbers = count()
+        self._arrival = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start the workers; requests are taken at once and wait for them."""
+        self._tasks = [asyncio.create_task(self._serve(worker)) for worker in self.workers]
+
+    @property
+    def ready(self) -> bool:
+        """Whether a worker can take a request."""
+        return not self.draining and any(worker.ready.is_set() for worker in self.workers)
+
+    async def translate(self, decoding: Decoding, sources: Sequence[SourceText]) -> list[Translation]:
+        """The translations of one request; cancelling it withdraws its texts.
+
+        Raises QueueFull, Draining, WorkerDied or JobFailed.
+        """
+        if self.draining:
+            raise Draining("the server is shutting down")
+        if self.open_requests >= self.capacity:
+            self.counts.refused += 1
+            raise QueueFull("the server is busy")
+        number, loop = next(self._numbers), asyncio.get_running_loop()
+        units = [
+            Unit(decoding, source, (place, number), loop.time(), loop.create_future())
+            for place, source in enumerate(sources)
+        ]
+        self.open_requests += 1
+        self.counts.requests += 1
+        self.waiting += units
+        self._arrival.set()
+        try:
+            return [await unit.result for unit in units]
+        except asyncio.CancelledError:
+            self.counts.cancelled += 1
+            raise
+        finally:
+            self.open_requests -= 1
+            self._withdraw(units)
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more requests, and wait until those that were taken are answered."""
+        self.draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.open_requests:
+                    await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        """End the workers."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
+
+    def _withdraw(self, units: Sequence[Unit]) -> None:
+        """Forget what is left of a request. A batch that nobody waits for any more is cancelled."""
+        for unit in units:
+            unit.result.cancel()
+        self.waiting = [unit for unit in self.waiting if not unit.result.done()]
+        for batch in self.running:
+            if not batch.cancelled and all(unit.result.done() for unit in batch.units):
+                batch.cancelled = True
+                batch.worker.cancel(batch.number)
+
+    async def _serve(self, worker: WorkerProcess) -> None:
+        """Give one worker batch after batch."""
+        await _start(worker)
+        while True:
+            batch = RunningBatch(next(self._numbers), await self._next_units(), worker)
+            self.running.append(batch)
+            try:
+                await self._work(batch)
+            except WorkerDied as error:
+                self.counts.deaths += 1
+                self._one_by_one(batch.units, error)
+                await worker.stop()
+                await _start(worker)
+            finally:
+                self.running.remove(batch)
+
+    async def _work(self, batch: RunningBatch) -> None:
+        self.counts.batches += 1
+        self.counts.texts += len(batch.units)
+        job = Job(batch.number, batch.units[0].decoding, [unit.source for unit in batch.units])
+        try:
+            found = await batch.worker.run(job)
+        except JobFailed as error:
+            self._one_by_one(batch.units, error)
+            return
+        for unit, translation in zip(batch.units, found, strict=True):
+            if not unit.result.done():
+                unit.result.set_result(translation)
+
+    def _one_by_one(self, units: list[Unit], error: WorkerDied | JobFailed) -> None:
+        """Try the texts of a batch that failed one by one: only those that are the reason fail."""
+        if len(units) == 1:
+            _fail(units[0], error)
+            return
+        for unit in units:
+            unit.alone = True
+        self.waiting = [unit for unit in units if not unit.result.done()] + self.waiting
+        self._arrival.set()
+
+    async def _next_units(self) -> list[Unit]:
+        """The texts of the next batch, once there are any."""
+        while True:
+            while not self.waiting:
+                self._arrival.clear()
+                await self._arrival.wait()
+            first = min(self.waiting, key=lambda unit: unit.turn)
+            chosen = self._alike(first)
+            left = first.arrived + self.window - asyncio.get_running_loop().time()
+            if left <= 0 or first.alone or sum(unit.tokens for unit in chosen) >= self.batch_tokens:
+                taken = set(map(id, chosen))
+                self.waiting = [unit for unit in self.waiting if id(unit) not in taken]
+                return chosen
+            await asyncio.sleep(left)
+
+    def _alike(self, first: Unit) -> list[Unit]:
+        """`first` and others of about its length that are decoded in the same way, as many as a batch holds."""
+        if first.alone:
+            return [first]
+        chosen, longest = [first], first.tokens
+        for unit in sorted(self.waiting, key=lambda unit: unit.turn):
+            if unit is first or unit.alone or unit.decoding != first.decoding:
+                continue
+            short, long = sorted((unit.tokens, first.tokens))
+            most = max(longest, unit.tokens)
+            if (long <= SHORT or long <= 2 * short) and most * (len(chosen) + 1) <= self.batch_tokens:
+                chosen.append(unit)
+                longest = most
+        return chosen
+
+
+def _fail(unit: Unit, error: Exception) -> None:
+    if not unit.result.done():
+        unit.result.set_exception(error)
+
+
+RETRY = 1.0
+"""Seconds before a worker that could not start is started again."""
+
+
+async def _start(worker: WorkerProcess) -> None:
+    while True:
+        try:
+            await worker.start()
+        except WorkerDied:
+            await asyncio.sleep(RETRY)
+        else:
+            return
+
+
+def loads_of(decodings: Sequence[Decoding]) -> list[Load]:
+    """What a worker loads at its start for these."""
+    return [Load(model, engine) for model, engine in dict.fromkeys((each.model, each.engine) for each in decodings)]

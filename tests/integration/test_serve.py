@@ -1,0 +1,210 @@
+"""A real server with worker processes: the interface of LibreTranslate, its limits, and faults."""
+
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from qkv import Translator
+from qkv.client import Client, ServerError
+from qkv.serving.keys import add_key
+
+MODEL = Path(__file__).parents[1] / "fixtures" / "autoregressive" / "model"
+WORDS = ["kalo minesu ta", "su", "lota tasumi ne", "kalo", "mine su", "ta lo ne"]
+
+
+@contextmanager
+def serving(*settings: str) -> Iterator[str]:
+    """The address of a server that is ready."""
+    command = [sys.executable, "-c", "from qkv.cli import main; main()", "serve", f"{MODEL}=aa-bb", "port=0"]
+    process = subprocess.Popen([*command, "models.0.engine=torch", *settings], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        started = process.stderr.readline()
+        match = re.search(r"http://\S+", started)
+        assert match, started + process.stderr.read()
+        deadline = time.monotonic() + 120
+        while httpx2.get(f"{match[0]}/health/ready").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield match[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        left = process.communicate(timeout=60)[1]
+        assert (process.returncode, left) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving("workers=1") as found:
+        yield found
+
+
+@pytest.fixture
+def http(address: str) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def ask(http: httpx2.Client, **fields: Any) -> httpx2.Response:
+    return http.post("/translate", json={"q": "su", "source": "aa", "target": "bb"} | fields)
+
+
+def test_the_same_as_the_translator_alone_and_across_requests(address: str) -> None:
+    expected = [found.text for found in Translator(MODEL, engine="torch").translate(WORDS)]
+    with Client(address) as client, concurrent.futures.ThreadPoolExecutor(8) as threads:
+        assert client.translate(WORDS, "aa", "bb") == expected
+        found = list(threads.map(lambda word: client.translate(word, "aa", "bb"), WORDS * 3))
+        assert found == expected * 3
+        detailed = client.decode(WORDS[:1], nbest=2, alignment=True, search={"kind": "beam", "size": 4})
+    assert detailed[0]["text"] == expected[0]
+    assert len(detailed[0]["alternatives"]) == 1
+    assert len(detailed[0]["alignment"]) == len(detailed[0]["tokens"])
+
+
+def test_clients_of_libretranslate(http: httpx2.Client) -> None:
+    expected = ask(http).json()["translatedText"]
+    assert expected == "SU"
+    weblate = http.post("/translate", data={"q": "su", "source": "AA", "target": "bb", "api_key": ""})
+    assert weblate.json() == {"translatedText": expected}
+    mastodon = ask(http, q=["<p>su</p>", ""], source="auto", format="html", api_key=None)
+    assert mastodon.json()["translatedText"] == [f"<p>{expected}</p>", ""]
+    assert [each["language"] for each in mastodon.json()["detectedLanguage"]] == ["aa", "aa"]
+    pythons = http.request("GET", "/languages", data={"api_key": "x"})
+    assert pythons.json() == [{"code": "aa", "name": "aa", "targets": ["bb"]}]
+    assert http.get("/health").json() == {"status": "ok"}
+    assert http.get("/frontend/settings").json()["charLimit"] == 5000
+    assert "/translate" in http.get("/spec").json()["paths"]
+    assert ask(http, alternatives=2).json()["alternatives"]
+    assert http.post("/detect", json={"q": "Where is the library, please?"}).json()[0]["language"] == "en"
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no text": ({"q": ""}, "Invalid request: missing q parameter"),
+    "no texts": ({"q": []}, "Invalid request: missing q parameter"),
+    "no source": ({"source": None}, "Invalid request: missing source parameter"),
+    "no target": ({"target": ""}, "Invalid request: missing target parameter"),
+    "alternatives": ({"alternatives": "abc"}, "Invalid request: alternatives parameter is not a number"),
+    "alternatives of a kind": ({"alternatives": {}}, "Invalid request: alternatives parameter is not a number"),
+    "too many alternatives": ({"alternatives": 6}, "Invalid request: alternatives parameter must be <= 5"),
+    "no string": ({"q": [1]}, "Invalid request: q parameter must be a text or a list of texts"),
+    "nested": ({"q": [[]]}, "Invalid request: q parameter must be a text or a list of texts"),
+    "long": ({"q": "a" * 5001}, "Invalid request: request (5001) exceeds text limit (5000)"),
+    "many": ({"q": ["a"] * 65}, "Invalid request: request (65) exceeds text limit (64)"),
+    "unknown source": ({"source": "zz"}, "zz is not supported"),
+    "unknown target": ({"target": "zz"}, "zz is not supported"),
+    "code": ({"source": 1}, "Invalid request: source parameter must be a language code"),
+    "format": ({"format": "xml"}, "xml format is not supported"),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_wrong_is_said_as_libretranslate_says_it(
+    http: httpx2.Client, fields: dict[str, Any], message: str
+) -> None:
+    response = ask(http, **fields)
+    assert (response.status_code, response.json()) == (400, {"error": message})
+
+
+OWN = {
+    "an unknown key": {"texts": ["a"], "nbst": 2},
+    "no texts": {"texts": []},
+    "a beam": {"texts": ["a"], "search": {"kind": "beam", "size": 17}},
+    "a file": {"texts": ["a"], "search": {"kind": "refine", "rescore": "/etc/passwd"}},
+    "a kind": {"texts": ["a"], "search": {"kind": "none"}},
+    "prefixes": {"texts": ["a"], "prefixes": ["a", "b"]},
+}
+
+
+@pytest.mark.parametrize("body", OWN.values(), ids=OWN.keys())
+def test_the_own_interface_refuses_too(http: httpx2.Client, body: dict[str, Any]) -> None:
+    response = http.post("/v1/translate", json=body)
+    assert response.status_code == 400, response.text
+    assert "/" not in response.json()["error"].replace("<=", "")
+
+
+def test_other_refusals(http: httpx2.Client, address: str) -> None:
+    assert http.get("/translate").status_code == 405
+    assert http.get("/nothing").json() == {"error": "Not Found"}
+    assert http.post("/translate_file").status_code == 403
+    assert http.post("/v1/translate", json={"texts": ["a"], "model": "none"}).status_code == 404
+    assert http.post("/translate", content=b"[1]").json() == {"error": "Invalid JSON format"}
+    assert http.get("/health", headers={"host": "evil.example"}).status_code == 421
+    assert ask(http, q="su").headers["x-content-type-options"] == "nosniff"
+    foreign = http.post("/translate", json={"q": "su"}, headers={"origin": "https://evil.example"})
+    assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
+    assert http.post("/translate", content=b"x" * (2 << 20)).status_code == 413
+    chunked = http.post("/translate", content=(b"x" * 65536 for _ in range(40)))
+    assert chunked.status_code == 413
+    assert http.get("/health?" + "x" * 9000).status_code == 414
+    with Client(address) as client, pytest.raises(ServerError, match="zz is not supported") as refused:
+        client.translate("a", "zz", "bb")
+    assert refused.value.status == 400
+
+
+def test_a_worker_that_dies_is_replaced(http: httpx2.Client) -> None:
+    before = _metric(http, "worker_deaths_total")
+    (worker,) = _workers()
+    os.kill(worker, signal.SIGKILL)
+    answer = ask(http)
+    assert answer.status_code in (200, 503), answer.text
+    deadline = time.monotonic() + 120
+    while ask(http).status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert _metric(http, "worker_deaths_total") == before + 1
+
+
+def _metric(http: httpx2.Client, name: str) -> int:
+    match = re.search(rf"^qkv_{name} (\d+)$", http.get("/metrics").text, re.M)
+    assert match
+    return int(match[1])
+
+
+def _workers() -> list[int]:
+    """The worker processes below this one."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    servers = {pid for pid, parent, _ in rows if parent == str(os.getpid())}
+    return [int(pid) for pid, parent, command in rows if parent in servers and "qkv.serving.worker" in command]
+
+
+def test_keys_limits_and_clients_that_leave(tmp_path: Path) -> None:
+    key = add_key(tmp_path / "keys", "ada", 0)
+    slow = add_key(tmp_path / "keys", "bob", 2)
+    with serving("workers=1", f"keys={tmp_path / 'keys'}", "origins=[https://ok.example]", "metrics=false") as address:
+        with httpx2.Client(base_url=address, timeout=60) as http:
+            assert ask(http).json() == {"error": "Invalid API key"}
+            assert ask(http, api_key="wrong").status_code == 403
+            assert ask(http, api_key=key).status_code == 200
+            bearer = {"authorization": f"Bearer {key}", "origin": "https://ok.example"}
+            allowed = http.post("/translate", json={"q": "su", "source": "aa", "target": "bb"}, headers=bearer)
+            assert allowed.headers["access-control-allow-origin"] == "https://ok.example"
+            assert [ask(http, api_key=slow).status_code for _ in range(3)] == [200, 200, 429]
+            assert http.get("/metrics").status_code == 404
+        _leave(address, key)
+        with Client(address, api_key=key) as client:
+            assert client.translate("su", "aa", "bb")
+
+
+def _leave(address: str, key: str) -> None:
+    """Ask for much, and hang up."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    fields = {"q": ["minesu " * 8] * 64, "source": "aa", "target": "bb", "api_key": key}
+    body = json.dumps(fields).encode()
+    head = f"POST /translate HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head + body)
+        time.sleep(0.05)

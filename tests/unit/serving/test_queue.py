@@ -1,0 +1,183 @@
+"""Batches across requests, with workers that answer at once or never: what shares a batch, and what happens to it."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from qkv.serving.jobs import Decoding, Failed, Job
+from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
+from qkv.serving.queue import Draining, QueueFull, RequestQueue
+from qkv.translate.output import Translation
+from qkv.translate.texts import DecodeOptions, SourceText
+
+DECODING = Decoding(Path("model"), "torch", (), DecodeOptions())
+OTHER = Decoding(Path("other"), "torch", (), DecodeOptions())
+T = TypeVar("T")
+
+
+def output(text: str) -> Translation:
+    return Translation(text.upper(), 0.0, [], [], [])
+
+
+class FakeWorker(WorkerProcess):
+    """Answers in upper case; `die` kills it, `refuse` is a wrong request, and `wait` is answered when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.jobs: list[list[str]] = []
+        self.starts = 0
+        self.cancelled: list[int] = []
+        self.go = asyncio.Event()
+
+    async def start(self) -> None:
+        self.starts += 1
+        self.ready.set()
+
+    async def run(self, job: Job) -> list[Translation]:
+        texts = [source.text for source in job.sources]
+        self.jobs.append(texts)
+        if "wait" in texts:
+            await self.go.wait()
+        if "die" in texts:
+            raise WorkerDied("dead")
+        if "refuse" in texts:
+            raise JobFailed(Failed("wrong", usage=True))
+        return [output(text) for text in texts]
+
+    def cancel(self, number: int) -> None:
+        self.cancelled.append(number)
+        self.go.set()
+
+    async def stop(self) -> None:
+        self.ready.clear()
+
+
+def running(test: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(test, 20))
+
+
+async def ask(queue: RequestQueue, *texts: str, decoding: Decoding = DECODING) -> list[str]:
+    return [found.text for found in await queue.translate(decoding, [SourceText(text) for text in texts])]
+
+
+def test_texts_of_several_requests_share_a_batch_and_none_is_mixed_up() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0.05)
+        queue.start()
+        found = await asyncio.gather(*(ask(queue, f"text {n}", f"more {n}") for n in range(20)))
+        assert found == [[f"TEXT {n}", f"MORE {n}"] for n in range(20)]
+        assert len(worker.jobs) == 1
+        assert sorted(worker.jobs[0][:20]) == sorted(f"text {n}" for n in range(20))
+        await queue.stop()
+
+    running(test())
+
+
+def test_only_what_is_decoded_in_the_same_way_and_is_about_as_long_shares_a_batch() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0.05, batch_tokens=600)
+        queue.start()
+        long = "a" * 300
+        await asyncio.gather(ask(queue, "short"), ask(queue, long), ask(queue, "tiny"), ask(queue, "x", decoding=OTHER))
+        assert sorted(map(len, worker.jobs)) == [1, 1, 2]
+        assert ["short", "tiny"] in worker.jobs
+        worker.jobs.clear()
+        await ask(queue, *[long] * 12)
+        assert [len(job) for job in worker.jobs] == [5, 5, 2], "a batch holds 600 tokens"
+        await queue.stop()
+
+    running(test())
+
+
+def test_requests_take_turns() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0, batch_tokens=10)
+        queue.start()
+        long = asyncio.create_task(ask(queue, *[f"of many {n}" for n in range(6)]))
+        await asyncio.sleep(0)
+        await ask(queue, "the only one")
+        done = [text for job in worker.jobs for text in job]
+        assert done.index("the only one") <= 2
+        await long
+        await queue.stop()
+
+    running(test())
+
+
+def test_a_full_queue_refuses_and_a_draining_one_finishes() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0, capacity=1)
+        queue.start()
+        first = asyncio.create_task(ask(queue, "wait"))
+        await asyncio.sleep(0.01)
+        with pytest.raises(QueueFull):
+            await ask(queue, "second")
+        asyncio.get_running_loop().call_later(0.05, worker.go.set)
+        await queue.drain(5)
+        assert await first == ["WAIT"]
+        with pytest.raises(Draining):
+            await ask(queue, "late")
+        assert queue.counts.refused == 1
+        await queue.stop()
+
+    running(test())
+
+
+def test_a_request_that_is_given_up_is_withdrawn() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0)
+        queue.start()
+        left = asyncio.create_task(ask(queue, "wait"))
+        await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(ask(queue, "waiting"))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        left.cancel()
+        await asyncio.gather(left, waiting, return_exceptions=True)
+        assert len(worker.cancelled) == 1, "the batch that is being decoded is stopped"
+        assert (queue.waiting, queue.open_requests, queue.counts.cancelled) == ([], 0, 2)
+        assert await ask(queue, "next") == ["NEXT"]
+        await queue.stop()
+
+    running(test())
+
+
+def test_a_batch_with_another_request_in_it_goes_on() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0.01)
+        queue.start()
+        left, stays = (asyncio.create_task(ask(queue, text)) for text in ("wait", "stays"))
+        await asyncio.sleep(0.05)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        assert worker.cancelled == []
+        worker.go.set()
+        assert await stays == ["STAYS"]
+        await queue.stop()
+
+    running(test())
+
+
+@pytest.mark.parametrize(("poison", "error"), [("die", WorkerDied), ("refuse", JobFailed)])
+def test_only_the_text_that_is_the_reason_fails(poison: str, error: type[Exception]) -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0.05)
+        queue.start()
+        bad, *good = (asyncio.create_task(ask(queue, text)) for text in (poison, "one", "two"))
+        assert await asyncio.gather(*good) == [["ONE"], ["TWO"]]
+        with pytest.raises(error):
+            await bad
+        assert worker.starts == (3 if poison == "die" else 1), "a worker that died is replaced"
+        await queue.stop()
+
+    running(test())
