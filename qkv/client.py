@@ -25,12 +25,12 @@ class Client:
 
     Examples:
         >>> from qkv.client import Client
-        >>> client = Client("http://127.0.0.1:5000")  # doctest: +SKIP
+        >>> client = Client("http://localhost:5000")  # doctest: +SKIP
         >>> client.translate("No sé.", source="es", target="en")  # doctest: +SKIP
         "I don't know."
     """
 
-    def __init__(self, address: str = "http://127.0.0.1:5000", api_key: str | None = None, seconds: float = 60) -> None:
+    def __init__(self, address: str = "http://localhost:5000", api_key: str | None = None, seconds: float = 60) -> None:
         self.api_key = api_key
         self._http = httpx2.Client(base_url=address, timeout=seconds)
 

@@ -13,24 +13,20 @@ from typer.core import TyperGroup
 
 from qkv.cli import (
     compare,
-    config,
-    data,
     demo,
     evaluate,
     heads,
     model,
     pairs,
-    pretrained,
-    recipe,
     score,
     serve,
     show,
-    tokenizer,
     train,
     translate,
     tune,
 )
 from qkv.cli.ask import classify, forecast, generate
+from qkv.cli.setup import config, data, pretrained, recipe, tokenizer
 from qkv.cli.shared.streams import open_closed_streams
 from qkv.cli.show.see import see
 from qkv.core.errors import QkvError

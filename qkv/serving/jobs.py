@@ -15,7 +15,7 @@ LENGTH = struct.Struct("!I")
 
 
 @dataclass(frozen=True)
-class Decoding:
+class DecodeSettings:
     """How texts are decoded; those that are decoded in the same way may share a batch."""
 
     model: Path
@@ -26,11 +26,11 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One batch for a worker."""
 
     number: int
-    decoding: Decoding
+    decoding: DecodeSettings
     sources: list[SourceText]
 
 

@@ -9,7 +9,7 @@ from pickle import loads
 from typing import Any
 
 from qkv.core.errors import QkvError
-from qkv.serving.jobs import LENGTH, Cancel, Failed, Job, Load, frame
+from qkv.serving.jobs import LENGTH, BatchJob, Cancel, Failed, Load, frame
 from qkv.translate.output import Translation
 
 
@@ -49,7 +49,7 @@ class WorkerProcess:
             await self._ask(load)
         self.ready.set()
 
-    async def run(self, job: Job) -> list[Translation]:
+    async def run(self, job: BatchJob) -> list[Translation]:
         """The result of a job; raises WorkerDied or JobFailed."""
         found: list[Translation] = await self._ask(job)
         return found
@@ -68,7 +68,7 @@ class WorkerProcess:
             self._process.kill()
         await self._process.wait()
 
-    async def _ask(self, message: Job | Load) -> Any:
+    async def _ask(self, message: BatchJob | Load) -> Any:
         process = self._process
         assert process is not None
         assert process.stdin is not None

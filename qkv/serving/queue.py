@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from qkv.core.errors import QkvError
-from qkv.serving.jobs import Decoding, Job, Load
+from qkv.serving.jobs import BatchJob, DecodeSettings, Load
 from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.translate.output import Translation
 from qkv.translate.texts import SourceText
@@ -30,7 +30,7 @@ class Draining(QkvError):
 class Unit:
     """One text of a request."""
 
-    decoding: Decoding
+    decoding: DecodeSettings
     source: SourceText
     turn: tuple[int, int]
     """Its place in the request, then the request's number: requests take turns, so that a long one does not hold up
@@ -101,7 +101,7 @@ class RequestQueue:
         """Whether a worker can take a request."""
         return not self.draining and any(worker.ready.is_set() for worker in self.workers)
 
-    async def translate(self, decoding: Decoding, sources: Sequence[SourceText]) -> list[Translation]:
+    async def translate(self, decoding: DecodeSettings, sources: Sequence[SourceText]) -> list[Translation]:
         """The translations of one request; cancelling it withdraws its texts.
 
         Raises QueueFull, Draining, WorkerDied or JobFailed.
@@ -173,7 +173,7 @@ class RequestQueue:
     async def _work(self, batch: RunningBatch) -> None:
         self.counts.batches += 1
         self.counts.texts += len(batch.units)
-        job = Job(batch.number, batch.units[0].decoding, [unit.source for unit in batch.units])
+        job = BatchJob(batch.number, batch.units[0].decoding, [unit.source for unit in batch.units])
         try:
             found = await batch.worker.run(job)
         except JobFailed as error:
@@ -243,6 +243,6 @@ async def _start(worker: WorkerProcess) -> None:
             return
 
 
-def loads_of(decodings: Sequence[Decoding]) -> list[Load]:
+def loads_of(decodings: Sequence[DecodeSettings]) -> list[Load]:
     """What a worker loads at its start for these."""
     return [Load(model, engine) for model, engine in dict.fromkeys((each.model, each.engine) for each in decodings)]

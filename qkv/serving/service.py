@@ -10,7 +10,7 @@ from fastapi import Request
 from qkv.models.saved.locate import locate_model
 from qkv.serving.config import ServeConfig, ServedModelConfig
 from qkv.serving.http.errors import ApiError
-from qkv.serving.jobs import Decoding
+from qkv.serving.jobs import DecodeSettings
 from qkv.serving.keys import ApiKeys
 from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.serving.queue import Draining, QueueFull, RequestQueue, loads_of
@@ -25,7 +25,7 @@ class ServedModel:
     name: str
     source: str
     target: str
-    decoding: Decoding
+    decoding: DecodeSettings
     """How texts are decoded if a request says nothing else."""
 
 
@@ -34,16 +34,19 @@ def served(config: ServedModelConfig) -> ServedModel:
     folder = locate_model(config.path).resolve()
     source, target = config.languages()
     return ServedModel(
-        config.shown_name, source, target, Decoding(folder, config.engine, overrides_of(config.search), DecodeOptions())
+        config.shown_name,
+        source,
+        target,
+        DecodeSettings(folder, config.engine, search_overrides(config.search), DecodeOptions()),
     )
 
 
-def overrides_of(search: dict[str, object], prefix: str = "search") -> tuple[str, ...]:
+def search_overrides(search: dict[str, object], prefix: str = "search") -> tuple[str, ...]:
     """Settings as `key.sub=value`."""
     found: list[str] = []
     for key, value in search.items():
         name = f"{prefix}.{key}"
-        found += overrides_of(value, name) if isinstance(value, dict) else [f"{name}={_written(value)}"]
+        found += search_overrides(value, name) if isinstance(value, dict) else [f"{name}={_written(value)}"]
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ import torch
 
 from qkv.core.errors import QkvError
 from qkv.kernels.memory import keep_freed_memory
-from qkv.serving.jobs import LENGTH, Cancel, Decoding, Failed, Job, Load, frame
+from qkv.serving.jobs import LENGTH, BatchJob, Cancel, DecodeSettings, Failed, Load, frame
 from qkv.translate.output import Translation
 from qkv.translate.settings import translation_config
 from qkv.translate.translator import Translator
@@ -61,7 +61,7 @@ def _keep_newest(kept: OrderedDict[Any, Any], most: int) -> None:
         kept.popitem(last=False)
 
 
-class Worker:
+class BatchWorker:
     """Answers jobs one after the other."""
 
     def __init__(self, answers: BinaryIO) -> None:
@@ -70,12 +70,12 @@ class Worker:
         self.cancelled = -1
         """The number of the newest job that was cancelled."""
 
-    def answer(self, message: Job | Load) -> None:
+    def answer(self, message: BatchJob | Load) -> None:
         result = self._result(message)
         self.answers.write(frame(result))
         self.answers.flush()
 
-    def _result(self, message: Job | Load) -> list[Translation] | Failed:
+    def _result(self, message: BatchJob | Load) -> list[Translation] | Failed:
         try:
             if isinstance(message, Load):
                 self.models.translator(message.model, message.engine).translate("")
@@ -89,8 +89,8 @@ class Worker:
             traceback.print_exc()
             return Failed(f"{type(error).__name__}: {error}", usage=False)
 
-    def _translate(self, job: Job) -> list[Translation]:
-        decoding: Decoding = job.decoding
+    def _translate(self, job: BatchJob) -> list[Translation]:
+        decoding: DecodeSettings = job.decoding
         translator = self.models.translator(decoding.model, decoding.engine, decoding.overrides)
         decoder = translator.compared(decoding.options, job.sources)
 
@@ -106,14 +106,14 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
-    worker = Worker(answers)
-    messages: SimpleQueue[Job | Load] = SimpleQueue()
+    worker = BatchWorker(answers)
+    messages: SimpleQueue[BatchJob | Load] = SimpleQueue()
     threading.Thread(target=_read, args=(messages, worker), daemon=True).start()
     while True:
         worker.answer(messages.get())
 
 
-def _read(messages: "SimpleQueue[Job | Load]", worker: Worker) -> None:
+def _read(messages: "SimpleQueue[BatchJob | Load]", worker: BatchWorker) -> None:
     """Runs in a thread of its own, so that a cancelled job and the end of input are noticed in the middle of a job."""
     source = sys.stdin.buffer
     while header := source.read(LENGTH.size):

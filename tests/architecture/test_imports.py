@@ -31,6 +31,7 @@ ROWS = [
     {"recipes"},
     {"visual"},
     {"serving"},
+    {"client"},
     {"demo"},
     {"cli"},
 ]

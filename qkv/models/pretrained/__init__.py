@@ -27,14 +27,14 @@ def require_pretrained(name: str) -> Path:
     return folder
 
 
-def model_card(name: str) -> str:
+def pretrained_card(name: str) -> str:
     """What a model was trained on and how, its scores and its limits, in Markdown."""
     return (require_pretrained(name) / CARD).read_text(encoding="utf-8")
 
 
 def card_title(name: str) -> str:
     """The first line of a model's card."""
-    return model_card(name).splitlines()[0].removeprefix("# ")
+    return pretrained_card(name).splitlines()[0].removeprefix("# ")
 
 
 def refuse_to_change(folder: Path) -> None:

@@ -9,7 +9,7 @@ from qkv.core.wording import first_problem
 from qkv.serving.http.bodies import fields_of
 from qkv.serving.http.errors import ApiError
 from qkv.serving.http.shared import require_key, service_of
-from qkv.serving.service import ServedModel, Service, overrides_of
+from qkv.serving.service import ServedModel, Service, search_overrides
 from qkv.translate.texts import DecodeOptions, SourceText
 
 router = APIRouter(prefix="/v1", tags=["qkv"])
@@ -53,7 +53,7 @@ async def models(request: Request) -> list[dict[str, str]]:
     "/translate",
     openapi_extra={"requestBody": {"content": {"application/json": {"schema": TranslateRequest.model_json_schema()}}}},
 )
-async def translate(request: Request) -> dict[str, Any]:
+async def translate_in_detail(request: Request) -> dict[str, Any]:
     """Translate texts, with scores, tokens, n-best lists, alignments and constraints."""
     service, fields = service_of(request), await fields_of(request)
     require_key(service, request, fields)
@@ -76,7 +76,7 @@ async def translate(request: Request) -> dict[str, Any]:
         SourceText(text, prefix, tuple(words))
         for text, prefix, words in zip(wanted.texts, prefixes, required, strict=True)
     ]
-    found = await service.translate(request, model, sources, options, overrides_of(wanted.search))
+    found = await service.translate(request, model, sources, options, search_overrides(wanted.search))
     return {"model": model.name, "translations": [each.as_dict() for each in found]}
 
 

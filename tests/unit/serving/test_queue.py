@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from qkv.serving.jobs import Decoding, Failed, Job
+from qkv.serving.jobs import BatchJob, DecodeSettings, Failed
 from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.serving.queue import Draining, QueueFull, RequestQueue
 from qkv.translate.output import Translation
 from qkv.translate.texts import DecodeOptions, SourceText
 
-DECODING = Decoding(Path("model"), "torch", (), DecodeOptions())
-OTHER = Decoding(Path("other"), "torch", (), DecodeOptions())
+DECODING = DecodeSettings(Path("model"), "torch", (), DecodeOptions())
+OTHER = DecodeSettings(Path("other"), "torch", (), DecodeOptions())
 T = TypeVar("T")
 
 
@@ -36,7 +36,7 @@ class FakeWorker(WorkerProcess):
         self.starts += 1
         self.ready.set()
 
-    async def run(self, job: Job) -> list[Translation]:
+    async def run(self, job: BatchJob) -> list[Translation]:
         texts = [source.text for source in job.sources]
         self.jobs.append(texts)
         if "wait" in texts:
@@ -59,7 +59,7 @@ def running(test: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(test, 20))
 
 
-async def ask(queue: RequestQueue, *texts: str, decoding: Decoding = DECODING) -> list[str]:
+async def ask(queue: RequestQueue, *texts: str, decoding: DecodeSettings = DECODING) -> list[str]:
     return [found.text for found in await queue.translate(decoding, [SourceText(text) for text in texts])]
 
 

@@ -26,9 +26,9 @@ def list_() -> None:
 @app.command("show")
 def show(name: Name) -> None:
     """Print the card of a model: data, training, scores and limits."""
-    from qkv.models.pretrained import model_card
+    from qkv.models.pretrained import pretrained_card
 
-    print(model_card(name), end="")
+    print(pretrained_card(name), end="")
 
 
 @app.command("copy")

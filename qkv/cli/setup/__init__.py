@@ -1,0 +1,1 @@
+"""Verbs that come before training: data, tokenizers, recipes, models that are there already."""
