@@ -9,9 +9,9 @@ from qkv import Translator, capture_attention
 from qkv.visual.see.decoding import TokenChoice
 from qkv.visual.see.page import InsideView
 from qkv.visual.see.sentence import SeenSentence, see_sentence
-from tests.browser.payloads import PAYLOADS
 from tests.support.browser import VIEWS, Watched
 from tests.support.exported import decided_model
+from tests.support.payloads import PAYLOADS
 
 
 @pytest.fixture(scope="module")

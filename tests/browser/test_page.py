@@ -1,10 +1,12 @@
 """The page of `qkv see` in Chromium: its numbers are the model's, and it works by keyboard and at every width."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from qkv.models.saved.folder import save_model
 from qkv.visual.see.page import InsideView
 from qkv.visual.see.sentence import SeenSentence, see_sentence
 from tests.support.browser import VIEWS, Watched
@@ -79,6 +81,19 @@ def test_switches_of_the_equation_change_its_weights(watched: Watched, file: Pat
     wanted = (vectors.q[0, 0] @ vectors.k[0].T).softmax(-1)
     shown = torch.tensor([number(text) for text in watched.texts("[data-weight]")])
     torch.testing.assert_close(shown, wanted, atol=4e-3, rtol=0.05)
+
+
+def test_the_python_of_the_equation_gives_the_weights(
+    watched: Watched, file: Path, seen: SeenSentence, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "model", seen.saved)
+    watched.open(file, "view=equation&side=encoder&layer=2&head=2&token=2")
+    watched.page.get_by_text("The same in Python").click()
+    code = watched.page.locator("pre").inner_text().replace('"MODEL"', repr(str(tmp_path / "model")))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    wanted = next(each for each in seen.attentions if each.side == "encoder" and each.layer == 1).weights[1, 1]
+    torch.testing.assert_close(names["weights"], wanted, atol=1e-5, rtol=1e-4)
 
 
 def test_candidates_and_the_beam(watched: Watched, file: Path, seen: SeenSentence) -> None:
