@@ -25,7 +25,7 @@ from qkv.cli import (
     translate,
     tune,
 )
-from qkv.cli.ask import classify, forecast, generate
+from qkv.cli.ask import classify, forecast, generate, vectors
 from qkv.cli.setup import config, data, pretrained, recipe, tokenizer
 from qkv.cli.shared.streams import open_closed_streams
 from qkv.cli.show.see import see
@@ -82,6 +82,8 @@ app.command("train", cls=train.TrainCommand)(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
 app.command("perplexity")(generate.perplexity)
+app.command("embed")(vectors.embed)
+app.command("label")(vectors.label)
 app.command("score")(score.score)
 app.command("align")(score.align)
 app.command("evaluate")(evaluate.evaluate)

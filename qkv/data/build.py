@@ -60,7 +60,7 @@ def build_store(
             for corpus in corpora:
                 start, file = writer.kept, corpus.alignment_file
                 alignments = None if file is None else AlignmentLines(root / file)
-                for chunk in pair_chunks(writer.select(corpus.read(root, invalid, counts), keep)):
+                for chunk in pair_chunks(writer.select(corpus.pairs_of(root, invalid, counts), keep)):
                     writer.add(chunk, alignments)
                     if progress is not None:
                         progress(counts.read, None)

@@ -55,7 +55,7 @@ class CorpusPart:
     def texts(self, side: Literal["src", "tgt"]) -> Iterator[str]:
         """The texts of one side, to train a tokenizer on."""
         for corpus in self.corpora:
-            for pair in corpus.read(self.root, self.invalid, ReadCounts()):
+            for pair in corpus.pairs_of(self.root, self.invalid, ReadCounts()):
                 if self.keep is None or self.keep(pair):
                     yield pair.src if side == "src" else pair.tgt
 
@@ -86,7 +86,7 @@ def choose_holdout(
     """
     hashes = array("Q")
     for corpus in corpora:
-        for pair in corpus.read(root, invalid, ReadCounts()):
+        for pair in corpus.pairs_of(root, invalid, ReadCounts()):
             if pair.src.strip() and pair.tgt.strip():
                 hashes.append(_source(pair))
                 if progress is not None and len(hashes) % PROGRESS_EVERY == 0:

@@ -78,7 +78,7 @@ def read_corpus(corpus: CorpusConfig, root: Path = Path("."), invalid: Policy = 
     """The pairs of a corpus, whatever its kind."""
     files = tuple(root / path for path in corpus.files().values())
     name = corpus.describe(root)
-    pairs = [(pair.src, pair.tgt) for pair in corpus.read(root, invalid, ReadCounts())]
+    pairs = [(pair.src, pair.tgt) for pair in corpus.pairs_of(root, invalid, ReadCounts())]
     if not corpus.groups_answers:
         return EvaluationSet(name, [[tgt] for _, tgt in pairs], [src for src, _ in pairs], files=files)
     return replace(set_of_pairs(name, pairs), files=files, remarks=tuple(_remarks(corpus, name, pairs)))

@@ -129,19 +129,39 @@ class SwigluConfig(FeedForwardConfig):
         return SwigluFeedForward(d_model, d_ff, dropout)
 
 
-class SwigluFeedForward(PositionWise):
-    """(SiLU(x W_g) * (x W_1)) W_2"""
+@feed_forwards.register
+class GegluConfig(FeedForwardConfig):
+    """(GELU(x W_g) * (x W_1)) W_2 without biases (Shazeer 2020), with the tanh approximation, as in T5 1.1."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+    kind: Literal["geglu"] = "geglu"
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> "PositionWise":
+        return GatedFeedForward(d_model, d_ff, dropout, partial(F.gelu, approximate="tanh"))
+
+
+class GatedFeedForward(PositionWise):
+    """(activation(x W_g) * (x W_1)) W_2"""
+
+    def __init__(
+        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Callable[[Tensor], Tensor] = F.silu
+    ) -> None:
         super().__init__()
         self.gate = _linear(d_model, d_ff, bias=False)
         self.inner = _linear(d_model, d_ff, bias=False)
         self.outer = _linear(d_ff, d_model, bias=False)
         self.dropout = Dropout(dropout)
+        self.activation = activation
 
     def transform(self, x: Tensor) -> Tensor:
-        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))
+        return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
 
     def bound(self) -> Callable[[Tensor], Tensor]:
-        w_g, w_1, w_2 = self.gate.weight, self.inner.weight, self.outer.weight
-        return lambda x: F.linear(F.silu(F.linear(x, w_g)) * F.linear(x, w_1), w_2)
+        w_g, w_1, w_2, activation = self.gate.weight, self.inner.weight, self.outer.weight, self.activation
+        return lambda x: F.linear(activation(F.linear(x, w_g)) * F.linear(x, w_1), w_2)
+
+
+class SwigluFeedForward(GatedFeedForward):
+    """(SiLU(x W_g) * (x W_1)) W_2"""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__(d_model, d_ff, dropout, F.silu)

@@ -7,6 +7,7 @@ ANSWERED_BY = {
     "translate": "qkv translate MODEL writes its outputs",
     "generate": "qkv generate MODEL continues texts, qkv perplexity MODEL measures it",
     "embed": "qkv embed MODEL writes its vectors",
+    "label": "qkv label MODEL writes the labels of texts or of their words",
     "classify": "qkv classify MODEL writes its labels",
     "forecast": "qkv forecast MODEL continues series",
 }

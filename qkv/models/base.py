@@ -132,6 +132,8 @@ class Model(nn.Module):
 
     kind: ClassVar[str]
     """Its name in messages."""
+    starts_from: ClassVar[tuple[str, ...]] = ()
+    """Other kinds of model whose weights `start_from` may give to the parts that both have."""
     head: Head
 
     @property

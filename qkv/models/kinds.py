@@ -7,6 +7,7 @@ from qkv.models.config import ModelConfig, models
 from qkv.models.convolutional import config as convolutional
 from qkv.models.forecasting import config as forecasting
 from qkv.models.language import causal as causal_lm
+from qkv.models.language import classify, masked, text_to_text
 from qkv.models.neural_gpu import config as neural_gpu
 from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
@@ -18,11 +19,14 @@ __all__ = [
     "AnyModel",
     "bytenet",
     "causal_lm",
+    "classify",
     "convolutional",
     "forecasting",
+    "masked",
     "models",
     "neural_gpu",
     "recurrent",
+    "text_to_text",
     "transformer",
     "vision",
 ]

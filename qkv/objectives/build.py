@@ -94,6 +94,9 @@ class TargetGivenSource:
     """The target given the source, as the decoder kind models it."""
 
     def problem(self, config: ObjectiveConfig, model: Seq2SeqConfig) -> str | None:
+        for name in ("masking", "spans"):
+            if getattr(config, name) != ObjectiveConfig.model_fields[name].default:
+                return f"objective.{name} is for texts; leave it out"
         return decoder_problem(config, model.decoder) or attention_problem(config.attention, model)
 
     def build(

@@ -33,6 +33,22 @@ class GlancingConfig(Config):
         return self.start + (self.end - self.start) * done
 
 
+class MaskingConfig(Config):
+    """Which tokens a masked_lm has to predict (Devlin et al. 2019)."""
+
+    rate: float = Field(default=0.15, gt=0, lt=1)
+    """The share of tokens that are chosen; of these, 80 % are masked, 10 % become random tokens and 10 % stay."""
+
+
+class SpansConfig(Config):
+    """Which spans a text_to_text has to predict on texts (Raffel et al. 2020)."""
+
+    density: float = Field(default=0.15, gt=0, lt=1)
+    """The share of tokens that are in spans."""
+    mean_length: float = Field(default=3.0, ge=1, le=1000)
+    """The mean length of a span."""
+
+
 @dataclass(frozen=True)
 class ObjectiveParts:
     """The settings of a recipe, built for all ids of the output."""

@@ -18,7 +18,7 @@ from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport
 from qkv.objectives.consistency import AnyConsistency, Consistency
 from qkv.objectives.noise import AnyNoise, Noise
-from qkv.objectives.parts import GlancingConfig
+from qkv.objectives.parts import GlancingConfig, MaskingConfig, SpansConfig
 from qkv.objectives.risk import AnyRisk
 from qkv.objectives.scheduled_sampling import AnyScheduledSampling, ScheduledSampling
 from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
@@ -47,6 +47,10 @@ class ObjectiveConfig(Config):
     """Losses on the weights of cross-attention, in training only: one, or a list of them."""
     glancing: GlancingConfig | None = None
     """Glancing training; for the decoders nat, ctc and dag."""
+    masking: MaskingConfig = MaskingConfig()
+    """Which tokens are masked; for masked_lm."""
+    spans: SpansConfig = SpansConfig()
+    """Which spans are masked; for text_to_text on texts."""
 
     def build(self, vocab_size: int, special: SpecialIds, frequencies: Frequencies) -> "TeacherForcing":
         """Teacher forcing, without `risk`; see `build_objective` for what a model is trained with."""

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from qkv.text.byte_pair import BytePairConfig
 from qkv.text.character import CharacterConfig
 from qkv.text.huggingface import HuggingFaceConfig
+from qkv.text.labels import LabelsConfig
 from qkv.text.sentence_piece import SentencePieceConfig
 from qkv.text.tokenizer import TokenizerConfig, tokenizers
 from qkv.text.whitespace import WhitespaceConfig
@@ -16,6 +17,7 @@ __all__ = [
     "BytePairConfig",
     "CharacterConfig",
     "HuggingFaceConfig",
+    "LabelsConfig",
     "SentencePieceConfig",
     "WhitespaceConfig",
 ]

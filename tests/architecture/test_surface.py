@@ -213,6 +213,8 @@ VERBS = {
     "generate": ["model", "overrides", "--prompt", "--max-tokens", "--nbest", "--json", "--invalid-utf8"],
     "import": ["folder", "--out"],
     "perplexity": ["model", "file", "--whole", "--window", "--stride", "--json"],
+    "embed": ["model", "--input", "--output", "--pooling", "--normalize", "--format", "--invalid-utf8"],
+    "label": ["model", "--json", "--invalid-utf8"],
 }
 
 

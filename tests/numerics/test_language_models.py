@@ -7,13 +7,20 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from qkv.data.tasks.labelled import text_rows
 from qkv.export.folder import export_model
 from qkv.export.importing.folder import import_model
 from qkv.models.language.causal import CausalLM
+from qkv.models.language.masked import MaskedLM
+from qkv.models.language.text_to_text import TextToTextConfig
 from qkv.models.saved.folder import load_model
+from qkv.models.saved.weights import load_weights
+from qkv.models.transformer.build import build_model
+from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL
 from qkv.text.huggingface import HuggingFaceTokenizer
 from qkv.training.trainer import Trainer
+from qkv.translate.vectors import TextVectors
 from tests.support.language import SENTENCES, texts_recipe
 
 transformers = pytest.importorskip("transformers")
@@ -80,3 +87,83 @@ def test_a_causal_lm_is_exported_to_gpt2(tmp_path: Path) -> None:
     with torch.no_grad():
         found = saved.model.head.log_probs(saved.model.states(tokens))
         torch.testing.assert_close(found, theirs(tokens).logits.log_softmax(-1), atol=ATOL, rtol=0)
+
+
+@pytest.mark.parametrize("headed", [True, False])
+def test_bert_is_imported(tmp_path: Path, headed: bool) -> None:
+    special = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]"]
+    sizes = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20}
+    config = transformers.BertConfig(vocab_size=12, **sizes, max_position_embeddings=16, pad_token_id=1)
+    torch.manual_seed(0)
+    theirs = (transformers.BertForMaskedLM if headed else transformers.BertModel)(config).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    theirs.save_pretrained(tmp_path / "theirs")
+    assert written_tokenizer(tmp_path / "theirs", special) == 12
+    saved = import_model(tmp_path / "theirs", tmp_path / "ours")
+    ours, tokenizer = load_model(tmp_path / "ours").model, saved.tokenizers.src
+    assert isinstance(ours, MaskedLM)
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    batch = text_rows(tokenizer.encode_batch(["the big cat sees a dog", "a dog"]), tokenizer, [0, 1])
+    ids = torch.tensor([[tokenizer.theirs[i] or 0 for i in row] for row in batch.src.tolist()])
+    segments = (torch.arange(batch.src.shape[1]) > 3).long().expand_as(batch.src)
+    with torch.no_grad():
+        states = ours.encoder(batch.src, batch.src_keep, segments)
+        encoder = theirs.bert if headed else theirs
+        wanted = encoder(ids, batch.src_keep.long(), segments).last_hidden_state
+        torch.testing.assert_close(states[batch.src_keep], wanted[batch.src_keep], atol=ATOL, rtol=0)
+        if headed:
+            found = ours.head.logits(ours(batch).states)
+            logits = theirs(ids, batch.src_keep.long()).logits[..., [i or 0 for i in tokenizer.theirs]]
+            torch.testing.assert_close(found[batch.src_keep], logits[batch.src_keep], atol=ATOL, rtol=1e-6)
+    pooled = TextVectors(tmp_path / "ours").sentences(["a dog"])
+    with torch.no_grad():
+        alone = encoder(ids[1:, :4]).last_hidden_state.mean(dim=1)
+    torch.testing.assert_close(pooled, alone, atol=ATOL, rtol=0)
+
+
+def test_t5_with_the_same_weights(tmp_path: Path) -> None:
+    sizes = {"d_model": 12, "d_kv": 4, "num_heads": 3, "d_ff": 20, "num_layers": 2, "vocab_size": 30}
+    config = transformers.T5Config(**sizes, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    torch.manual_seed(0)
+    theirs = transformers.T5ForConditionalGeneration(config).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    ours_config = TextToTextConfig(
+        d_model=12, d_ff=20, num_heads=3, encoder_layers=2, decoder_layers=2, share_embeddings="none", sentinels=2
+    )
+    ours = build_model(ours_config, 30, 30, 0).eval()
+    load_t5(ours, dict(theirs.state_dict()))
+    src, tgt = torch.tensor([[7, 8, 9, 10, 1], [11, 12, 1, 0, 0]]), torch.tensor([[0, 5, 6], [0, 7, 8]])
+    keep = torch.arange(5) < torch.tensor([[5], [3]])
+    with torch.no_grad():
+        # Their decoder starts with the padding, which has a vector there.
+        found = ours.decode(tgt, ours.encode(src, keep), keep)
+        wanted = theirs(input_ids=src, attention_mask=keep.long(), decoder_input_ids=tgt).logits
+    torch.testing.assert_close(ours.head.scores(found), wanted, atol=ATOL, rtol=1e-5)
+
+
+def load_t5(ours: Transformer, theirs: dict[str, torch.Tensor]) -> None:
+    """Copy the weights: queries are multiplied by √d_k, by which T5 does not divide; embeddings divided by √d_model."""
+    weights = {name: torch.zeros_like(parameter) for name, parameter in ours.named_parameters()}
+    shared = theirs["shared.weight"] / 12**0.5
+    weights |= {"src_embedder.tokens.weight": shared, "tgt_embedder.tokens.weight": shared}
+    weights["head.weight"] = theirs["lm_head.weight"]
+    for side, embedder in (("encoder", "src_embedder"), ("decoder", "tgt_embedder")):
+        bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        weights[f"{embedder}.positions.weight"] = theirs[bias]
+        weights[f"{side}.final.weight"] = theirs[f"{side}.final_layer_norm.weight"]
+        for number in range(2):
+            own, other = f"{side}.layers.{number}.", f"{side}.block.{number}.layer."
+            places = [("attention", "attention_residual", "0.SelfAttention", 0)]
+            places += [("cross_attention", "cross_residual", "1.EncDecAttention", 1)] * (side == "decoder")
+            for attention, residual, name, place in places:
+                for part, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+                    scale = 4**0.5 if part == "query" else 1.0
+                    weights[f"{own}{attention}.{part}.weight"] = scale * theirs[f"{other}{name}.{letter}.weight"]
+                weights[f"{own}{residual}.norm.weight"] = theirs[f"{other}{place}.layer_norm.weight"]
+            last = len(places)
+            for part, name in (("gate", "wi_0"), ("inner", "wi_1"), ("outer", "wo")):
+                weights[f"{own}feed_forward.{part}.weight"] = theirs[f"{other}{last}.DenseReluDense.{name}.weight"]
+            weights[f"{own}feed_forward_residual.norm.weight"] = theirs[f"{other}{last}.layer_norm.weight"]
+    load_weights(ours, weights, Path("t5"))

@@ -29,6 +29,8 @@ class CorpusConfig(Config):
 
     weight: float = Field(default=1.0, gt=0, le=1000)
     """How often an epoch uses these pairs; 0.5 uses half of them, alternating between epochs."""
+    prefix: str | None = None
+    """Put before each source, such as `translate English to German: `, so that one model learns several tasks."""
 
     @property
     def alignment_file(self) -> Path | None:
@@ -46,6 +48,13 @@ class CorpusConfig(Config):
     def read(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
         """Stream the pairs; paths are relative to `root`. Pairs with invalid text are treated as `invalid` says."""
         raise NotImplementedError
+
+    def pairs_of(self, root: Path, invalid: Policy, counts: ReadCounts) -> Iterator[RawPair]:
+        """The same with the prefix, but not before an empty source."""
+        pairs = self.read(root, invalid, counts)
+        if self.prefix is None:
+            return pairs
+        return (pair._replace(src=self.prefix + pair.src) if pair.src.strip() else pair for pair in pairs)
 
 
 corpora = Kinds[CorpusConfig]("corpus")

@@ -93,7 +93,7 @@ def build_text_store(
         with _TextWriter(temporary, limits, tokenizers.src) as writer:
             for corpus in corpora:
                 start = writer.kept
-                for chunk in pair_chunks(corpus.read(root, invalid, counts)):
+                for chunk in pair_chunks(corpus.pairs_of(root, invalid, counts)):
                     texts = [pair.src for pair in chunk if keep is None or keep(pair)]
                     writer.held_out += len(chunk) - len(texts)
                     writer.add(texts)

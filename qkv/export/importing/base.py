@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Library
 from torch import Tensor
 
 from qkv.config import Names
@@ -41,6 +42,10 @@ class HuggingFaceFolder:
             raise UsageError(f"{path / 'config.json'}: is not JSON ({error}); use another copy") from error
         tokenizer = (path / "tokenizer.json").read_text(encoding="utf-8")
         return cls(path, config, read_tensors(path / "model.safetensors"), tokenizer)
+
+    def library(self) -> Library:
+        """Its tokenizer as it is there."""
+        return Library.from_str(self.tokenizer)
 
     def tokenizers(self, roles: Mapping[str, int | None]) -> TokenizerPair:
         """Its tokenizer, with these special ids."""

@@ -6,6 +6,7 @@ from qkv.layers.residual.base import Connection, NormedResidual, Place, Residual
 from qkv.layers.residual.deepnorm import DeepNormConfig
 from qkv.layers.residual.post import PostNormConfig
 from qkv.layers.residual.pre import PreNorm, PreNormConfig
+from qkv.layers.residual.pre_rms import PreRMSNormConfig
 from qkv.layers.residual.rezero import ReZeroConfig
 from qkv.layers.residual.sandwich import SandwichNormConfig
 
@@ -20,6 +21,7 @@ __all__ = [
     "PostNormConfig",
     "PreNorm",
     "PreNormConfig",
+    "PreRMSNormConfig",
     "ReZeroConfig",
     "Residual",
     "ResidualConfig",

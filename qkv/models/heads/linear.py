@@ -87,6 +87,33 @@ class LinearHead(Head):
         return LinearHead(nn.Parameter(columns, requires_grad=False))
 
 
+class BiasedHead(LinearHead):
+    """log softmax(W h + b)"""
+
+    def __init__(self, weight: nn.Parameter, bias: nn.Parameter) -> None:
+        super().__init__(weight)
+        self.bias = bias
+
+    def scores(self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT) -> Float[Tensor, "*batch V"]:
+        return F.linear(states, self.weight, self.bias)
+
+    def loss(
+        self,
+        states: Float[Tensor, "N D"],
+        context: HeadContext,
+        targets: Int[Tensor, " N"],
+        weights: Float[Tensor, " N"],
+        smoothing: Smoothing,
+    ) -> tuple[Tensor, Tensor]:
+        """As in `Head`, without materialising all logits."""
+        return linear_cross_entropy(states, self.weight, self.bias, targets, smoothing, weights)
+
+    consistent_loss = Head.consistent_loss
+
+    def by_columns(self) -> "LinearHead":
+        return self
+
+
 class PartialHead(LinearHead):
     """Without some tokens: their probability is 0."""
 

@@ -1,5 +1,5 @@
 """What language models learn: the next token, masked tokens, masked spans."""
 
-from qkv.objectives.language import next_token
+from qkv.objectives.language import masked_tokens, next_token, spans
 
-__all__ = ["next_token"]
+__all__ = ["masked_tokens", "next_token", "spans"]

@@ -13,10 +13,10 @@ from qkv.core.files import new_folder, verify_folder
 from qkv.data.tasks import Store, task_of
 from qkv.data.tasks.base import TextPart
 from qkv.models.base import Model
-from qkv.models.saved.folder import TOKENIZER, SavedConfig, load_model
+from qkv.models.saved.folder import TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.weights import load_weights, named_weights
-from qkv.text import TextConfig, TokenizerPair, fingerprint
+from qkv.text import TextConfig, TokenizerPair, fingerprint, load_tokenizers
 from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 
@@ -25,6 +25,8 @@ NEW = ("draft_head.", "length_predictor.", "opening.", "transitions.")
 TABLE = "tokens.weight"
 GATE = ".output.log_a"
 """The gates of `model.head_gates`."""
+ENCODER = "encoder."
+"""What a model takes from one of another kind (`Model.starts_from`)."""
 
 
 def tokenizers_of(start_from: Path) -> Path:
@@ -36,6 +38,9 @@ def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> N
     """Give `model` the weights of the one in `start_from`, or of the best one of the run there."""
     folder = locate_model(start_from)
     saved = load_model(folder)
+    if saved.model.kind in model.starts_from:
+        _copy_common(model, saved, start_from, tokenizers)
+        return
     for own, other in ((tokenizers.src, saved.tokenizers.src), (tokenizers.tgt, saved.tokenizers.tgt)):
         if fingerprint(own) != fingerprint(other):
             raise UsageError(f"start_from {start_from}: has another vocabulary; leave out tokenizers to use its own")
@@ -53,6 +58,19 @@ def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> N
 def _is_new(name: str) -> bool:
     """Whether a model may have this parameter although the one that it starts from has not."""
     return name.startswith(NEW) or name.endswith(GATE)
+
+
+def _copy_common(model: Model, saved: SavedModel, start_from: Path, tokenizers: TokenizerPair) -> None:
+    """Give `model` the weights of another kind for the parts that both have, which read the same source."""
+    if fingerprint(tokenizers.src) != fingerprint(saved.tokenizers.src):
+        raise UsageError(f"start_from {start_from}: has another vocabulary; leave out tokenizers to use its own")
+    found, fresh = named_weights(saved.model), named_weights(model)
+    common = {name: found[name] for name in fresh if name.startswith(ENCODER) and name in found}
+    other = [name for name in fresh if name.startswith(ENCODER) and name not in found]
+    other += [name for name in common if fresh[name].shape != found[name].shape]
+    if other:
+        raise UsageError(f"start_from {start_from}: has other sizes (see {other[0]}); make the model keys equal")
+    load_weights(model, fresh | common, start_from)
 
 
 def with_new_ids(table: Tensor, fresh: Tensor) -> Tensor:
@@ -119,7 +137,15 @@ def _tokenizers(recipe: Recipe, train: TextPart, run: RunFolder, counting: Count
 def make_tokenizers(recipe: Recipe, train: TextPart, folder: Path, counting: CountingFactory) -> TokenizerPair:
     """In `folder`, a copy of the tokenizers that the recipe names, or new ones."""
     if recipe.tokenizers is None and recipe.start_from is not None:
-        save_tokenizers(recipe.text, recipe.text.load(tokenizers_of(recipe.start_from)), folder)
+        existing = tokenizers_of(recipe.start_from)
+        pair = load_tokenizers(existing)
+        if pair.shared and recipe.text.tgt is not None:
+            # A model of texts goes on with labels, which it did not know.
+            counting("Training tokenizers")(0, None)
+            pair = TokenizerPair(pair.src, recipe.text.tgt.train(train.texts("tgt")))
+        else:
+            pair = recipe.text.load(existing)
+        save_tokenizers(recipe.text, pair, folder)
         return recipe.text.load(folder)
     if recipe.tokenizers is None:
         if recipe.text.given:

@@ -1,0 +1,67 @@
+"""`model.kind: masked_lm`: the encoder of BERT with a head that predicts masked tokens."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from qkv.data.batch import Batch
+from qkv.layers.attention.recording import name_attentions
+from qkv.models.base import Inference, MaxLengths, Model, Output
+from qkv.models.config import models
+from qkv.models.heads.linear import BiasedHead
+from qkv.models.language.config import STD
+from qkv.models.language.encoder import TextEncoder, TextEncoderConfig
+from qkv.text import TokenizerPair
+
+
+@models.register
+class MaskedLMConfig(TextEncoderConfig):
+    """The encoder of BERT: masked tokens are predicted from both sides; one matrix for input and output."""
+
+    learns: ClassVar[Mapping[str, str]] = {"texts": "masked_tokens"}
+    asked: ClassVar[str] = "embed"
+
+    kind: Literal["masked_lm"] = "masked_lm"
+
+    def build(self, tokenizers: TokenizerPair) -> "MaskedLM":
+        model = MaskedLM(self.build_encoder(tokenizers))
+        model.norm.eps = self.norm_eps
+        return model
+
+
+class TextModel(Model):
+    """A model on a text encoder; without steps, since it writes nothing."""
+
+    encoder: TextEncoder
+
+    @property
+    def limits(self) -> MaxLengths:
+        return MaxLengths(self.encoder.positions.max_length, None)
+
+    def inference(self) -> Inference:
+        return Inference(reason=f"a model of the kind {self.kind} writes no text")
+
+
+class MaskedLM(TextModel):
+    """softmax(E LN(GELU(W h + b)) + b'), with the embedding E."""
+
+    kind = "masked_lm"
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        super().__init__()
+        vocab_size, width = encoder.tokens.weight.shape
+        self.encoder = encoder
+        self.transform = nn.Linear(width, width)
+        nn.init.normal_(self.transform.weight, std=STD)
+        nn.init.zeros_(self.transform.bias)
+        self.norm = nn.LayerNorm(width)
+        self.head = BiasedHead(encoder.tokens.weight, nn.Parameter(torch.zeros(vocab_size)))
+        name_attentions(self)
+
+    def forward(self, batch: Batch) -> Output:
+        """The states of all positions of `src`."""
+        states = self.encoder(batch.src, batch.src_keep)
+        return Output(self.norm(F.gelu(self.transform(states))))

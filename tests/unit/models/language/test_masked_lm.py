@@ -1,0 +1,150 @@
+"""A masked language model: what is masked, the dense Jacobian, padding; then labels and tags from its weights."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.core.errors import ConfigError, DataError, UsageError
+from qkv.data.tasks.labelled import text_rows
+from qkv.data.tasks.text_batch import collate_texts
+from qkv.functional.losses import no_smoothing
+from qkv.models.language.masked import MaskedLM, MaskedLMConfig
+from qkv.models.saved.folder import load_model
+from qkv.objectives.language.masked_tokens import MaskedTokens
+from qkv.text import SPECIAL
+from qkv.training.recipe import Recipe
+from qkv.training.trainer import Trainer
+from qkv.translate.labelling import predicted_labels
+from qkv.translate.vectors import TextVectors
+from tests.support.language import SENTENCES, texts_recipe, words
+from tests.support.small import stir
+
+TOKENIZERS = words()
+SIZE = len(TOKENIZERS.src)
+SIZES: dict[str, Any] = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
+
+
+def built(**changes: Any) -> MaskedLM:
+    torch.manual_seed(3)
+    model = MaskedLMConfig(**{**SIZES, **changes}).build(TOKENIZERS).double().eval()
+    stir(model)
+    return model
+
+
+def objective(rate: float = 0.15) -> MaskedTokens:
+    return MaskedTokens(SIZE, SPECIAL, rate, no_smoothing(SIZE), no_smoothing(SIZE))
+
+
+def test_tokens_are_chosen_and_replaced_as_published() -> None:
+    long = [TOKENIZERS.src.encode(" ".join(SENTENCES[:10])) for _ in range(200)]
+    batch = collate_texts([*long, TOKENIZERS.src.encode("cat")], SPECIAL, range(201))
+    torch.manual_seed(0)
+    src, chosen = objective().corrupted(batch, torch.rand(3, *batch.src.shape))
+    ordinary = batch.src_keep & (batch.src >= 5)
+    assert not bool(chosen[~ordinary].any())
+    assert chosen[:-1].sum(dim=1).tolist() == [9] * 200, "15 % of 60 tokens"
+    assert int(chosen[-1].sum()) == 1, "at least one"
+    assert torch.equal(src[~chosen], batch.src[~chosen])
+    masked = float((src[chosen] == SPECIAL.mask).double().mean())
+    kept = float((src[chosen] == batch.src[chosen]).double().mean())
+    assert masked == pytest.approx(0.8, abs=0.04)
+    # A random token is the same one now and then.
+    assert kept == pytest.approx(0.1 + 0.1 / (SIZE - 5), abs=0.03)
+    assert int(src.min()) >= 0
+    assert bool((src[chosen & (src != SPECIAL.mask)] >= 5).all())
+
+
+def test_only_chosen_positions_count_and_validation_does_not_depend_on_the_batch() -> None:
+    model = built()
+    ids = TOKENIZERS.src.encode_batch(["the big cat", *SENTENCES[:3]])
+    batch = collate_texts(ids, SPECIAL, [7, 3, 9, 4])
+    with torch.no_grad():
+        whole = objective().validation_loss(model, batch)
+        parts = [objective().validation_loss(model, half) for half in batch.split()]
+    assert whole.weight == 4
+    assert whole.nll == pytest.approx(sum(part.nll for part in parts), rel=1e-12)
+    assert objective().validation_loss(model, batch).nll == whole.nll
+
+
+def test_every_position_sees_every_token_and_no_padding() -> None:
+    model = built()
+    batch = text_rows(TOKENIZERS.src.encode_batch(["the big", SENTENCES[0]]), TOKENIZERS.src, [0, 1])
+    found: list[torch.Tensor] = []
+    model.encoder.tokens.register_forward_hook(lambda module, inputs, output: found.append(output))
+    for position in range(4):
+        found.clear()
+        (gradient,) = torch.autograd.grad(model(batch).states[0, position].square().sum(), found)
+        assert bool(gradient[0, :4].any(dim=-1).all())
+        assert not bool(gradient[0, 4:].any())
+        assert not bool(gradient[1].any())
+    with torch.no_grad():
+        alone = model(text_rows(TOKENIZERS.src.encode_batch(["the big"]), TOKENIZERS.src, [0])).states
+        torch.testing.assert_close(model(batch).states[:1, :4], alone, atol=1e-12, rtol=0)
+
+
+def label_recipe(folder: Path, kind: str, data: str, target: Any, **changes: Any) -> Recipe:
+    lines = "".join(f"{text}\t{target(text)}\n" for text in SENTENCES)
+    (folder / f"{data}.tsv").write_text(lines, encoding="utf-8")
+    plan = texts_recipe(folder, {"kind": "masked_lm"}).model_dump(mode="json")
+    plan["data"] = {"kind": data, "root": folder, "train": {"kind": "tsv", "path": f"{data}.tsv"}, "holdout": 8}
+    plan["text"] = {"src": "whitespace", "tgt": "labels" if data == "labelled" else "whitespace"}
+    plan["model"] = {**SIZES, "d_model": 32, "num_heads": 4, "d_ff": 64, "kind": kind}
+    plan |= {"run": folder / data, "validation": {"every": "100u", "metrics": ["exact"], "best": "exact"}}
+    plan["training"] = {"stop_after": "200u", "threads": 1}
+    plan["schedule"] = {"kind": "inverse_sqrt", "peak": 0.005, "warmup": 10}
+    return Recipe.model_validate({**plan, **changes})
+
+
+def animal(text: str) -> str:
+    return {"cat": "small pet", "dog": "large pet", "bird": "wild"}[text.split()[2]]
+
+
+def word_kinds(text: str) -> str:
+    return " ".join({"the": "D", "sees": "V", "likes": "V"}.get(word, "N") for word in text.split())
+
+
+def test_it_learns_then_labels_texts_and_words(tmp_path: Path) -> None:
+    result = Trainer(texts_recipe(tmp_path, {"kind": "masked_lm"}, training={"stop_after": "60u"})).train()
+    # Uniform over the words would be log 15; what follows from the others alone is about log 3.
+    assert result.scores["loss"] < 1.3
+    pretrained = load_model(tmp_path / "run")
+    labelled = Trainer(label_recipe(tmp_path, "classifier", "labelled", animal, start_from=tmp_path / "run")).train()
+    assert labelled.scores["exact"] == 100
+    tagged = Trainer(label_recipe(tmp_path, "tagger", "tagged", word_kinds)).train()
+    assert tagged.scores["exact"] == 100
+    classifier = load_model(tmp_path / "labelled")
+    assert classifier.tokenizers.src.definition() == pretrained.tokenizers.src.definition()
+    found = predicted_labels(classifier.model, classifier.tokenizers, ["the red bird likes the tree", "the dog"])
+    assert found[0].text == "wild"
+    saved = load_model(tmp_path / "tagged")
+    assert predicted_labels(saved.model, saved.tokenizers, ["the red dog likes the tree"])[0].text == "D N N V D N"
+    vectors = TextVectors(tmp_path / "run")
+    both = vectors.sentences(SENTENCES[:2], normalize=True)
+    assert both.shape == (2, 32)
+    torch.testing.assert_close(both.norm(dim=1), torch.ones(2))
+    torch.testing.assert_close(vectors.sentences(SENTENCES[1:2], normalize=True), both[1:], atol=1e-5, rtol=0)
+    assert vectors.encode(["the cat"])[0].tokens == ["<s>", "the", "cat", "</s>"]
+
+
+def test_resumed_it_is_the_same_bit_for_bit(tmp_path: Path) -> None:
+    for name, stops in (("whole", ["12u"]), ("halves", ["5u", "12u"])):
+        short = texts_recipe(tmp_path, {"kind": "masked_lm"}, run=tmp_path / name, training={"stop_after": stops[0]})
+        Trainer(short).train()
+        for stop in stops[1:]:
+            Trainer.resume(tmp_path / name, [f"training.stop_after={stop}"]).train()
+    one, other = (load_model(tmp_path / name / "best").model for name in ("whole", "halves"))
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
+def test_wrong_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data.packed: model.kind masked_lm reads one text a row"):
+        texts_recipe(tmp_path, {"kind": "masked_lm"}, data={"packed": True})
+    with pytest.raises(ConfigError, match=r"model.kind classifier learns from data.kind labelled, not from tagged"):
+        label_recipe(tmp_path, "classifier", "tagged", word_kinds)
+    with pytest.raises(DataError, match=r"tagged.tsv:1: has 6 words and 1 tags; give one tag for each word"):
+        Trainer(label_recipe(tmp_path, "tagger", "tagged", lambda text: "N")).train()
+    lm = Trainer(texts_recipe(tmp_path, {"kind": "causal_lm"}, training={"stop_after": "1u"})).train()
+    with pytest.raises(UsageError, match="kind causal_lm has no encoder of texts whose states could be taken; qkv gen"):
+        TextVectors(lm.run)
