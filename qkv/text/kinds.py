@@ -4,8 +4,8 @@ from typing import Annotated, TypeAlias
 
 from qkv.text.byte_pair import BytePairConfig
 from qkv.text.character import CharacterConfig
-from qkv.text.huggingface import HuggingFaceConfig
-from qkv.text.labels import LabelsConfig
+from qkv.text.extra.huggingface import HuggingFaceConfig
+from qkv.text.extra.labels import LabelsConfig
 from qkv.text.sentence_piece import SentencePieceConfig
 from qkv.text.tokenizer import TokenizerConfig, tokenizers
 from qkv.text.whitespace import WhitespaceConfig

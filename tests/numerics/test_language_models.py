@@ -18,9 +18,9 @@ from qkv.models.saved.weights import load_weights
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
 from qkv.text import SPECIAL
-from qkv.text.huggingface import HuggingFaceTokenizer
+from qkv.text.extra.huggingface import HuggingFaceTokenizer
 from qkv.training.trainer import Trainer
-from qkv.translate.vectors import TextVectors
+from qkv.translate.ask.vectors import TextVectors
 from tests.support.language import SENTENCES, texts_recipe
 
 transformers = pytest.importorskip("transformers")

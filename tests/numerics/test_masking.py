@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from qkv.functional.masking import corrupt_spans, random_segments, span_counts
+from qkv.functional.masking.spans import corrupt_spans, random_segments, span_counts
 
 SENTINELS = list(range(1000, 1100))
 

@@ -28,7 +28,7 @@ def generate(
     from qkv.cli.shared.streams import require_stdout
     from qkv.config import with_overrides
     from qkv.data.texts import stream_texts
-    from qkv.translate.generate import AT_ONCE, GenerationConfig, Generator
+    from qkv.translate.ask.generate import AT_ONCE, GenerationConfig, Generator
 
     require_stdout()
     config = with_overrides(GenerationConfig, {"max_tokens": max_tokens}, overrides or [], "command line")

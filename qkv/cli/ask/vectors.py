@@ -37,7 +37,7 @@ def embed(
     from qkv.core.progress import default_reporter
     from qkv.data.batching import in_chunks
     from qkv.data.texts import read_texts, stream_texts
-    from qkv.translate.vectors import TextVectors
+    from qkv.translate.ask.vectors import TextVectors
 
     if form == "npy" and output is None:
         raise UsageError("--format npy needs --output FILE; JSON lines can go to standard output")
@@ -93,7 +93,7 @@ def label(
     from qkv.data.texts import stream_texts
     from qkv.models.asked import require_asked
     from qkv.models.saved.folder import load_model
-    from qkv.translate.labelling import predicted_labels
+    from qkv.translate.ask.labelling import predicted_labels
 
     require_stdout()
     saved = load_model(model)

@@ -16,7 +16,7 @@ from qkv.models.base import Model
 from qkv.models.config import ModelConfig
 from qkv.models.saved.weights import load_weights, read_tensors
 from qkv.text import TextConfig, TokenizerPair
-from qkv.text.huggingface import HuggingFaceTokenizer
+from qkv.text.extra.huggingface import HuggingFaceTokenizer
 
 Tensors = Mapping[str, Tensor]
 

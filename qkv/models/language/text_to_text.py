@@ -13,7 +13,7 @@ from qkv.models.config import models
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.text import TokenizerPair
-from qkv.text.sentinels import SentinelTokenizer
+from qkv.text.extra.sentinels import SentinelTokenizer
 
 
 @models.register

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.functional.losses import Smoothing, no_smoothing
-from qkv.functional.masking import choose_tokens, replace_chosen
+from qkv.functional.masking.tokens import choose_tokens, replace_chosen
 from qkv.models.base import Model
 from qkv.models.config import ModelConfig
 from qkv.objectives.base import LossReport, Objective

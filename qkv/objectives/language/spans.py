@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from qkv.data.batch import Batch, collate
-from qkv.functional.masking import corrupt_spans
+from qkv.functional.masking.spans import corrupt_spans
 from qkv.models.base import Model
 from qkv.models.config import Seq2SeqConfig
 from qkv.objectives.base import LossReport, Objective
@@ -14,8 +14,8 @@ from qkv.objectives.language.next_token import foreign_keys
 from qkv.objectives.parts import SpansConfig
 from qkv.objectives.smoothing import Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
+from qkv.text.extra.sentinels import SentinelTokenizer
 from qkv.text.folder import TokenizerPair
-from qkv.text.sentinels import SentinelTokenizer
 from qkv.text.special import SpecialIds
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from qkv.data.tasks.labelled import LabelledStream
 from qkv.models.base import Model
 from qkv.training.outputs.base import Answer, DevData, OutputsKind, Tick, outputs
-from qkv.translate.labelling import predicted_labels
+from qkv.translate.ask.labelling import predicted_labels
 
 AT_ONCE = 64
 

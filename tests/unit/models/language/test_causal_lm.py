@@ -20,7 +20,7 @@ from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
-from qkv.translate.generate import Generator
+from qkv.translate.ask.generate import Generator
 from qkv.translate.translator import Translator
 from tests.support.language import SENTENCES, TEXT, texts_recipe, words
 from tests.support.small import stir

@@ -16,8 +16,8 @@ from qkv.objectives.language.masked_tokens import MaskedTokens
 from qkv.text import SPECIAL
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
-from qkv.translate.labelling import predicted_labels
-from qkv.translate.vectors import TextVectors
+from qkv.translate.ask.labelling import predicted_labels
+from qkv.translate.ask.vectors import TextVectors
 from tests.support.language import SENTENCES, texts_recipe, words
 from tests.support.small import stir
 

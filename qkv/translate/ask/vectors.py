@@ -20,7 +20,7 @@ from qkv.models.transformer.model import Transformer
 Pooling = Literal["mean", "first", "tokens"]
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """The tokens of a text as the encoder reads them, and their states [S, D]."""
 
     tokens: list[str]
@@ -48,7 +48,7 @@ class TextVectors:
         self.model: Model = self.saved.model.eval()
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The states of all tokens of each text, the special ones included."""
         tokenizer, limit = self.saved.tokenizers.src, self.model.limits.src
         ids = tokenizer.encode_batch(list(texts))
@@ -62,7 +62,7 @@ class TextVectors:
             src, keep = padded([[*own[:room], tokenizer.special.eos] for own in ids], tokenizer.special.pad)
             states = self.model.encode(src, keep)
         return [
-            Encoded(tokenizer.tokens(row[real].tolist()), own[real], room is not None and len(whole) > room)
+            EncodedText(tokenizer.tokens(row[real].tolist()), own[real], room is not None and len(whole) > room)
             for row, real, own, whole in zip(src, keep, states, ids, strict=True)
         ]
 

@@ -1,0 +1,1 @@
+"""Which tokens of a text are hidden, for models that learn from texts alone."""
