@@ -170,6 +170,7 @@ VERBS = {
     "show beam": ["model", "text", "overrides", "--out"],
     "show depth": ["model", "text", "--out"],
     "show drafts": ["model", "text", "overrides", "--draft", "--out"],
+    "show image": ["model", "file", "--out"],
     "show passes": ["model", "text", "overrides", "--out"],
     "show positions": ["model", "--length", "--out"],
     "show wiring": ["model", "--out"],

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,3 +56,28 @@ def test_phrases_hold_every_pair_once_a_copy(tmp_path: Path) -> None:
         assert sorted(word for src, _ in copy for word in src.split()) == [f"w{i}" for i in range(9)]
     for src, tgt in lines:
         assert tgt == " ".join(f"x{word[1:]} y" for word in src.split())
+
+
+def test_images_and_series_of_python_packages(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(ROOT / "examples" / "make_images.py"), str(tmp_path / "digits")], check=True)
+    parts = {name: np.load(tmp_path / "digits" / f"{name}.npz") for name in ("train", "dev", "test")}
+    assert {name: part["images"].shape for name, part in parts.items()} == {
+        "train": (1348, 8, 8),
+        "dev": (179, 8, 8),
+        "test": (270, 8, 8),
+    }
+    assert {part["images"].dtype for part in parts.values()} == {np.dtype(np.uint8)}
+    subprocess.run([sys.executable, str(ROOT / "examples" / "make_series.py"), str(tmp_path)], check=True)
+    lengths = {name: len((tmp_path / f"{name}.csv").read_text().splitlines()) for name in ("sunspots", "co2", "sea")}
+    assert lengths == {"sunspots": 310, "co2": 527, "sea": 733}, "rows and a header"
+
+
+def test_numbers_are_read_off_images(tmp_path: Path) -> None:
+    """The encoder of images with the decoder of texts."""
+    programs = ROOT / "examples"
+    several = ["--side-by-side", "2", "--rows", "3000"]
+    subprocess.run([sys.executable, str(programs / "make_images.py"), str(tmp_path), *several], check=True)
+    short = ["--updates", "250", "--width", "32", "--layers", "1"]
+    command = [sys.executable, str(programs / "read_numbers.py"), str(tmp_path), *short]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert int(shown.splitlines()[-1].split()[0]) > 250, "of 500; guessing gets a few"

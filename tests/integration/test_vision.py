@@ -89,6 +89,16 @@ def test_images_are_classified(run: Path, folder: Path, tmp_path: Path, forks: F
     assert next(iter(rows[0]["probabilities"])) == rows[0]["label"]
 
 
+def test_attention_over_an_image_is_drawn(run: Path, tmp_path: Path, forks: Forks) -> None:
+    images, _ = drawn(1, seed=9)
+    Image.fromarray(images[0]).save(tmp_path / "a.png")
+    quiet(forks.qkv("show", "image", run, tmp_path / "a.png", "--out", tmp_path / "map.svg"))
+    shown = (tmp_path / "map.svg").read_text()
+    assert shown.count("<image") == 1
+    assert "head 2" in shown
+    assert "layer 1" in shown
+
+
 def test_a_resumed_run_is_the_one_that_was_never_stopped(folder: Path, scratch: Path) -> None:
     Trainer(Recipe.model_validate(settings(folder, scratch / "straight", 24))).train()
     stopped = Recipe.model_validate(settings(folder, scratch / "stopped", 24))

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from qkv.core.errors import DataError
 from qkv.data.arrays.npz import npz_rows
@@ -49,6 +51,10 @@ class ImageClassifier:
         for chunk in in_chunks(self._images(paths), AT_ONCE):
             names = [name for name, _ in chunk]
             yield from self._named(names, np.stack([pixels for _, pixels in chunk]))
+
+    def read(self, file: Path) -> Float[Tensor, "channels height width"]:
+        """An image file as the model reads it."""
+        return scaled_pixels(torch.from_numpy(read_image(file, self.config.channels, self.config.image_size).copy()))
 
     @torch.no_grad()
     def _named(self, names: Sequence[str], pixels: Pixels) -> Iterator[ClassifiedImage]:
