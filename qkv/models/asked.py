@@ -8,7 +8,7 @@ ANSWERED_BY = {
     "generate": "qkv generate MODEL continues texts, qkv perplexity MODEL measures it",
     "embed": "qkv embed MODEL writes its vectors",
     "label": "qkv label MODEL writes the labels of texts or of their words",
-    "classify": "qkv classify MODEL writes its labels",
+    "classify": "qkv classify MODEL names the classes of images",
     "forecast": "qkv forecast MODEL continues series",
 }
 """What a model may be asked for (`ModelConfig.asked`) -> the command that asks it."""

@@ -129,8 +129,8 @@ def check_recipe(text: str, where: str) -> None:
     if "imports" in data:
         return
     # Data of another kind than pairs say themselves whether there is text.
-    text = {} if "kind" in data.get("data", {}) else {"text": ANY_TEXT}
-    validate(Recipe, {"data": ANY_DATA, **text, **data}, where)
+    any_text = {} if "kind" in data.get("data", {}) else {"text": ANY_TEXT}
+    validate(Recipe, {"data": ANY_DATA, **any_text, **data}, where)
 
 
 @pytest.fixture(scope="module")

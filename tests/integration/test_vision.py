@@ -118,8 +118,11 @@ def test_data_are_looked_at_before(folder: Path, scratch: Path, forks: Forks) ->
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (("translate",), "is a model of the kind vision: qkv classify MODEL writes its labels"),
-        (("forecast", "--data", "a.csv"), "is a model of the kind vision: qkv classify MODEL writes its labels"),
+        (("translate",), "is a model of the kind vision: qkv classify MODEL names the classes of images"),
+        (
+            ("forecast", "--data", "a.csv"),
+            "is a model of the kind vision: qkv classify MODEL names the classes of images",
+        ),
         (("evaluate", "--metrics", "bleu"), "--metrics: only for models that write texts, not for vision"),
         (("classify", "--images", "nothing.png"), "nothing.png: no such file"),
     ],
