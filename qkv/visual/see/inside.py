@@ -1,6 +1,7 @@
 """`look_inside`: how one text was computed by the user's own model."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from qkv.engines.model_set import ModelLike
@@ -26,5 +27,8 @@ def look_inside(
         >>> view.sentences[0].attentions[0].weights.shape  # [H, Q, K]
         torch.Size([4, 5, 5])
     """
-    models = [model] if compare is None else [model, compare]
-    return InsideView([see_sentence(each, text, search) for each in models])
+    sentences = [see_sentence(each, text, search) for each in ([model] if compare is None else [model, compare])]
+    if len({seen.name for seen in sentences}) < len(sentences):
+        # Two runs of one name, or two models in memory.
+        sentences = [replace(seen, name=f"{seen.name} ({place})") for place, seen in enumerate(sentences, start=1)]
+    return InsideView(sentences)

@@ -84,6 +84,7 @@ def test_two_models_are_compared(saved: SavedModel, tmp_path: Path) -> None:
     view.save(tmp_path / "two.html")
     records = data_of((tmp_path / "two.html").read_text(encoding="utf-8"))["records"]
     assert [record["output"] for record in records] == [seen.output for seen in view.sentences]
+    assert [record["model"]["name"] for record in records] == ["model (1)", "model (2)"]
 
 
 def test_bertviz_gets_its_tensors(saved: SavedModel, tmp_path: Path) -> None:

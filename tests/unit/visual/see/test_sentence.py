@@ -20,6 +20,7 @@ from qkv.visual.see.embeddings import embedded_tokens, principal_plane
 from qkv.visual.see.sentence import SeenSentence, see_sentence
 from tests.support.attentions import ENCODER, everywhere
 from tests.support.exported import decided_model
+from tests.support.seen import copying, stepwise
 from tests.support.small import transformer
 
 TEXT = "w001 w017 w003 w005"
@@ -169,3 +170,22 @@ def test_neighbours_and_the_plane() -> None:
     turned = points @ torch.tensor([[0.6, 0.8, 0, 0], [-0.8, 0.6, 0, 0]])
     plane = principal_plane(turned).float()
     close(torch.cdist(plane, plane), torch.cdist(points, points))
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "convolutional", "bytenet"])
+def test_models_of_other_kinds_show_the_attention_that_they_have(kind: str) -> None:
+    seen = stepwise(kind, TEXT)
+    assert bool(seen.attentions) == (kind != "bytenet")
+    for each in seen.attentions:
+        assert each.side == "cross"
+        assert each.weights.shape[1:] == (len(seen.written), len(seen.src_tokens))
+        close(each.weights.sum(-1), torch.ones(each.weights.shape[:2]))
+
+
+def test_a_head_that_copies_shows_its_gate_and_its_pointers() -> None:
+    seen = copying("pointer_generator", "w001 unseen w003")
+    assert seen.src_tokens[1] == "unseen"
+    assert seen.copied is not None
+    assert seen.copied.shape == (len(seen.written), 4)
+    gate = seen.copied.sum(-1)
+    assert bool(((gate > 0) & (gate < 1)).all())
