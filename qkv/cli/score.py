@@ -101,19 +101,21 @@ def align(
     style: Annotated[
         Literal["pharaoh", "matrix"], typer.Option("--format", help="Links (0-0 1-2), or the weights as a drawing.")
     ] = "pharaoh",
-    figure: Annotated[Path | None, typer.Option(help="Also draw the first pairs, to this SVG file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Also draw the first pairs, to this file: .svg, .png or .pdf.")
+    ] = None,
     invalid_utf8: Invalid = "error",
 ) -> None:
     """Align the words of given pairs by the attention of a model: a line of links for each pair."""
     from qkv.cli.shared.streams import require_stdout
     from qkv.core.errors import UsageError
-    from qkv.core.outputs import require_writable, write_output
+    from qkv.core.outputs import require_writable
     from qkv.core.progress import default_reporter
     from qkv.data.batching import in_chunks
     from qkv.data.texts import paired, read_texts
     from qkv.evaluation.alignment import score_alignments
     from qkv.translate.align import Aligner
-    from qkv.visual.alignment.figure import draw_alignments
+    from qkv.visual.figures.alignment import alignment_figure
 
     if (layer is None) != (head is None) or (shifted and layer is None):
         raise UsageError("give --layer and --head together, or neither: then they and the step are chosen")
@@ -140,7 +142,7 @@ def align(
     if truth is not None:
         typer.echo(str(score_alignments(links, truth)), err=True)
     if figure is not None:
-        write_output(figure, draw_alignments(drawn, f"Attention: {chosen}"))
+        alignment_figure(drawn, f"Attention: {chosen}").write(figure)
 
 
 def _truth(gold: Path, pairs: int) -> "list[Alignment]":

@@ -1,6 +1,7 @@
 """Figures of the analysis of heads: the map, and the distances within layers against depth."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from qkv.core.figures import FAINT, SERIES, TIP
 from qkv.visual.heads.analysis import SideAnalysis
@@ -13,19 +14,35 @@ SIZE = 380, 300
 """Width and height of a figure in pixels."""
 
 
-def paint_map(axes: "Axes", found: SideAnalysis) -> None:
+class HeadPoint(NamedTuple):
+    """A head on the map."""
+
+    layer: int
+    head: int
+    x: float
+    y: float
+    role: str
+
+
+def head_points(found: SideAnalysis) -> list[HeadPoint]:
+    """The heads of a side at their places."""
+    return [
+        HeadPoint(one.head.layer, one.head.head, float(x), float(y), one.role(found.even))
+        for one, (x, y) in zip(found.profiles, found.places, strict=True)
+    ]
+
+
+def paint_map(axes: "Axes", heads: Sequence[HeadPoint]) -> None:
     """Each head a point, coloured by layer; heads that attend alike are near each other."""
-    layers = list(dict.fromkeys(head.layer for head in found.heads))
-    for number, layer in enumerate(layers):
-        own = [place for place, head in enumerate(found.heads) if head.layer == layer]
-        colour = SERIES[number % len(SERIES)]
+    layers = list(dict.fromkeys(head.layer for head in heads))
+    colours = {layer: SERIES[number % len(SERIES)] for number, layer in enumerate(layers)}
+    for layer, colour in colours.items():
         axes.plot([], [], "o", color=colour, label=f"layer {layer}")
-        for place in own:
-            x, y = found.places[place]
-            (point,) = axes.plot(x, y, "o", color=colour, alpha=0.85, clip_on=False)
-            point.set_gid(f"{TIP}{found.heads[place]}: {found.profiles[place].role(found.even)}")
-            name = f"{layer}.{found.heads[place].head}"
-            axes.annotate(name, (x, y), (4, 3), textcoords="offset points", color=colour, fontsize=7)
+    for layer, head, x, y, role in heads:
+        (point,) = axes.plot(x, y, "o", color=colours[layer], alpha=0.85, clip_on=False)
+        point.set_gid(f"{TIP}layer {layer}, head {head}: {role}")
+        name = f"{layer}.{head}"
+        axes.annotate(name, (x, y), (4, 3), textcoords="offset points", color=colours[layer], fontsize=7)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.1)
     axes.grid()

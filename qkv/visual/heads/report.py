@@ -8,7 +8,7 @@ from qkv.evaluation.report.charts import BarChart
 from qkv.evaluation.resampling import PairedTest
 from qkv.visual.heads.analysis import HeadAnalysis, SideAnalysis
 from qkv.visual.heads.distances import PERMUTATIONS
-from qkv.visual.heads.figures import SIZE, paint_curve, paint_depth, paint_map
+from qkv.visual.heads.figures import SIZE, head_points, paint_curve, paint_depth, paint_map
 from qkv.visual.heads.profile import EVEN, MOST, TARGETS, HeadProfile
 from qkv.visual.heads.removal import RemovalStudy
 from qkv.visual.heads.tables import profile_tables, removal_tables
@@ -42,7 +42,7 @@ def _charts(found: HeadAnalysis, removal: RemovalStudy | None) -> list[BarChart]
         drawn.append(BarChart(title, [], chart(partial(paint_curve, curve=removal.curve), *SIZE, title)))
     for side in found.sides:
         title = f"Map of the heads of the {side.name}"
-        drawn.append(BarChart(title, [], chart(partial(paint_map, found=side), *SIZE, title)))
+        drawn.append(BarChart(title, [], chart(partial(paint_map, heads=head_points(side)), *SIZE, title)))
         if side.layers is not None:
             title = f"Divergence within the layers of the {side.name}"
             drawn.append(BarChart(title, [], chart(partial(paint_depth, found=side), *SIZE, title)))

@@ -1,0 +1,1 @@
+"""Figures for papers, painted by matplotlib: one function each, all in the style of `core.figures`."""
