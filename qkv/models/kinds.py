@@ -8,6 +8,7 @@ from qkv.models.convolutional import config as convolutional
 from qkv.models.forecasting import config as forecasting
 from qkv.models.language import causal as causal_lm
 from qkv.models.language import classify, masked, text_to_text
+from qkv.models.memory_network import config as memory_network
 from qkv.models.neural_gpu import config as neural_gpu
 from qkv.models.recurrent import config as recurrent
 from qkv.models.transformer import config as transformer
@@ -23,6 +24,7 @@ __all__ = [
     "convolutional",
     "forecasting",
     "masked",
+    "memory_network",
     "models",
     "neural_gpu",
     "recurrent",

@@ -17,6 +17,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "convolutional": {"encoder_layers": 2, "decoder_layers": 2},
     "bytenet": {"dilations": [1, 2]},
     "neural_gpu": {"rows": 2, "layers": 1},
+    "memory_network": {"separator": "a", "hops": 2},
 }
 
 

@@ -25,6 +25,7 @@ TEXT, TOKENIZERS = small_text()
 VOCAB = len(TOKENIZERS.tgt)
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"d_ff": 16, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2},
+    "text_to_text": {"d_ff": 16, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2},
     "recurrent": {"encoder_layers": 2, "decoder_layers": 2},
     "recurrent gru": {"cell": "gru", "decoder_layers": 2, "encoder": {"kind": "unidirectional", "reverse": True}},
     "recurrent luong": {"attend": "after", "attention": {"kind": "content", "score": "general"}, "decoder_layers": 2},
@@ -35,12 +36,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "recurrent lstmn": {"encoder": "lstmn", "encoder_layers": 2, "first_state": "last"},
     "convolutional": {"width": 12, "encoder_layers": 2, "decoder_layers": 2},
     "bytenet": {"dilations": [1, 2], "decoder_repeats": 2},
+    "memory_network": {"hops": 2, "separator": "aa"},
+    "memory_network linear": {"separator": "aa", "linear": True, "max_sentences": 2},
     "neural_gpu": {"rows": 2},
     "neural_gpu flat": {"rows": 1, "layers": 1},
 }
 """By kind; a second word names other parts of it."""
 SEQ2SEQ = [kind for kind in models.names() if issubclass(models[kind], Seq2SeqConfig)]
-WITHOUT_BLOCKS = sorted(set(SEQ2SEQ) - {"transformer"})
+WITHOUT_BLOCKS = sorted(set(SEQ2SEQ) - {"transformer", "text_to_text"})
 every_kind = pytest.mark.parametrize("kind", sorted(SMALL))
 
 
@@ -148,7 +151,7 @@ def test_what_does_not_go_with_it(kind: str, keys: dict[str, object], problem: s
         models[kind].model_validate(keys)
 
 
-@pytest.mark.parametrize("kind", ["bytenet", "convolutional", "neural_gpu"])
+@pytest.mark.parametrize("kind", ["bytenet", "convolutional", "memory_network", "neural_gpu"])
 def test_it_takes_the_head_linear_only(kind: str) -> None:
     with pytest.raises(ValueError, match=r"head pointer_generator is for model.kind transformer or recurrent"):
         models[kind].model_validate({"head": "pointer_generator"})
