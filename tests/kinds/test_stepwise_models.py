@@ -53,7 +53,8 @@ def small(kind: str) -> ModelConfig:
 
 def built(kind: str) -> Model:
     torch.manual_seed(0)
-    model = small(kind).build(TOKENIZERS).double().eval()
+    config = small(kind)
+    model = config.build(config.tokenizers(TOKENIZERS)).double().eval()
     stir(model)
     return model
 
@@ -128,7 +129,9 @@ def test_saved_and_loaded_it_is_the_same_bit_for_bit(kind: str, tmp_path: Path) 
 
 @every_kind
 def test_its_weights_are_counted_without_building_it(kind: str) -> None:
-    assert count_parameters(small(kind), TOKENIZERS) == sum(each.numel() for each in built(kind).parameters())
+    assert count_parameters(small(kind), small(kind).tokenizers(TOKENIZERS)) == sum(
+        each.numel() for each in built(kind).parameters()
+    )
 
 
 @pytest.mark.parametrize("kind", WITHOUT_BLOCKS)
