@@ -14,13 +14,16 @@ export QKV_DATA ?= $(DATA)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test avx2 lint docs web browser clean
+.PHONY: help demo serve test avx2 lint docs web browser clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/installed ## train a small model on real data in a few minutes and show what it learnt
 	$(BIN)/qkv demo
+
+serve: .venv/installed ## serve the models that come with the package, as LibreTranslate does, on port 5000
+	$(BIN)/qkv serve es-en
 
 # One thread a process: pytest already runs one process for each core.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from qkv.serving.config import ServeConfig
-from qkv.serving.http import libretranslate, own, status
+from qkv.serving.http import libretranslate, own, status, uploads
 from qkv.serving.http.errors import ApiError, error_response
 from qkv.serving.http.guard import Guard
 from qkv.serving.service import Service
@@ -33,7 +33,7 @@ def create_app(config: ServeConfig) -> ASGIApp:
     # The pages for people that FastAPI has load scripts from elsewhere.
     app = FastAPI(title="qkv", openapi_url="/spec", docs_url=None, redoc_url=None, lifespan=running)
     app.state.service = service
-    for routes in (libretranslate.router, own.router, status.router):
+    for routes in (libretranslate.router, uploads.router, own.router, status.router):
         app.include_router(routes)
     app.add_exception_handler(ApiError, _refused)
     app.add_exception_handler(HTTPException, _refused_by_framework)

@@ -9,6 +9,7 @@ from fastapi import Request
 
 from qkv.models.saved.locate import locate_model
 from qkv.serving.config import ServeConfig, ServedModelConfig
+from qkv.serving.files import FileShelf
 from qkv.serving.http.errors import ApiError
 from qkv.serving.jobs import DecodeSettings
 from qkv.serving.keys import ApiKeys
@@ -61,6 +62,7 @@ class Service:
         self.config = config
         self.models = {model.name: model for model in map(served, config.models)}
         self.keys = None if config.keys is None else ApiKeys.read(Path(config.keys))
+        self.files = FileShelf()
         loads = loads_of([model.decoding for model in self.models.values()])
         workers = [WorkerProcess(loads) for _ in range(config.num_workers)]
         self.queue = RequestQueue(workers, config.window_ms / 1000, config.batch_tokens, config.queue)

@@ -91,6 +91,29 @@ def test_clients_of_libretranslate(http: httpx2.Client) -> None:
     assert http.post("/detect", json={"q": "Where is the library, please?"}).json()[0]["language"] == "en"
 
 
+def test_files(http: httpx2.Client) -> None:
+    fields = {"source": "aa", "target": "bb"}
+    for name, content, expected in (
+        ("a b.txt", "su\r\n\nsu\n", "SU\r\n\nSU\n"),
+        ("../x.srt", "1\n00:00:01,000 --> 00:00:02,000\nsu\n\n2\n", "1\n00:00:01,000 --> 00:00:02,000\nSU\n\n2\n"),
+        ("page.HTML", "<p>su</p>", "<p>SU</p>"),
+        ("empty.txt", "", ""),
+    ):
+        made = http.post("/translate_file", data=fields, files={"file": (name, content.encode())})
+        assert made.status_code == 200, made.text
+        fetched = http.get(made.json()["translatedFileUrl"])
+        assert fetched.content.decode() == expected
+        assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+_bb\.\w+"', fetched.headers["content-disposition"])
+    for name, given, message in (
+        ("x.exe", b"su", "Invalid request: file format not supported; give one of .txt, .srt, .html"),
+        ("x.txt", b"\xff", "Invalid request: the file is not valid UTF-8"),
+        ("x.txt", b"a" * 5001, "Invalid request: a line of the file exceeds text limit (5000)"),
+    ):
+        refused = http.post("/translate_file", data=fields, files={"file": (name, given)})
+        assert (refused.status_code, refused.json()) == (400, {"error": message})
+    assert http.post("/translate_file", data=fields).json() == {"error": "Invalid request: missing file parameter"}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no text": ({"q": ""}, "Invalid request: missing q parameter"),
     "no texts": ({"q": []}, "Invalid request: missing q parameter"),
@@ -138,7 +161,8 @@ def test_the_own_interface_refuses_too(http: httpx2.Client, body: dict[str, Any]
 def test_other_refusals(http: httpx2.Client, address: str) -> None:
     assert http.get("/translate").status_code == 405
     assert http.get("/nothing").json() == {"error": "Not Found"}
-    assert http.post("/translate_file").status_code == 403
+    assert http.post("/suggest").json() == {"error": "Suggestions are disabled on this server."}
+    assert http.get("/download_file/none").status_code == 404
     assert http.post("/v1/translate", json={"texts": ["a"], "model": "none"}).status_code == 404
     assert http.post("/translate", content=b"[1]").json() == {"error": "Invalid JSON format"}
     assert http.get("/health", headers={"host": "evil.example"}).status_code == 421

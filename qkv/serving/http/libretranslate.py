@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from qkv.serving.detect import detect_language
+from qkv.serving.files import FORMATS as FORMATS_OF_FILES
 from qkv.serving.http.bodies import fields_of
 from qkv.serving.http.errors import ApiError
 from qkv.serving.http.markup import Markup
@@ -55,7 +56,7 @@ async def translate(request: Request) -> dict[str, Any]:
     if source == AUTO:
         detected = detect_language(" ".join(texts), tuple(service.sources()))._asdict()
         source = detected["language"]
-    model = _model(service, source, _code(fields["target"], "target"))
+    model = model_between(service, source, _code(fields["target"], "target"))
     kind = fields.get("format") or "text"
     if kind not in FORMATS:
         raise ApiError(400, f"{kind} format is not supported")
@@ -105,16 +106,10 @@ async def settings(request: Request) -> dict[str, Any]:
         "apiKeys": service.keys is not None,
         "keyRequired": service.keys is not None,
         "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": True,
+        "supportedFilesFormat": list(FORMATS_OF_FILES),
         "language": {side: {"code": code, "name": language_name(code)} for side, code in sides.items()},
     }
-
-
-@router.post("/translate_file")
-async def translate_file(request: Request) -> None:
-    """Files are not translated by this version."""
-    raise ApiError(403, "Files translation are disabled on this server.")
 
 
 @router.post("/suggest")
@@ -171,7 +166,9 @@ def _code(given: Any, name: str) -> str:
     return full_code(given)
 
 
-def _model(service: Service, source: str, target: str) -> ServedModel:
+def model_between(service: Service, source: str, target: str) -> ServedModel:
+    """The model from one language to another; raises ApiError."""
+    source, target = full_code(source), full_code(target)
     sources = service.sources()
     targets = {code for codes in sources.values() for code in codes}
     for code, known in ((source, sources.keys()), (target, targets)):

@@ -1,0 +1,69 @@
+"""Files of LibreTranslate's interface: /translate_file, and where the result is fetched."""
+
+import re
+from pathlib import PurePath
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+
+from qkv.serving.files import FORMATS
+from qkv.serving.http.errors import ApiError
+from qkv.serving.http.libretranslate import model_between
+from qkv.serving.http.shared import require_key, service_of
+from qkv.translate.texts import DecodeOptions, SourceText
+
+router = APIRouter(tags=["LibreTranslate"])
+SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@router.post("/translate_file")
+async def translate_file(request: Request) -> dict[str, str]:
+    """Translate a text file, subtitles or a page; the answer says where to fetch the result."""
+    service = service_of(request)
+    fields, upload = await _form(request)
+    require_key(service, request, fields)
+    if upload is None:
+        raise ApiError(400, "Invalid request: missing file parameter")
+    for name in ("source", "target"):
+        if not fields.get(name):
+            raise ApiError(400, f"Invalid request: missing {name} parameter")
+    model = model_between(service, fields["source"], fields["target"])
+    file = PurePath(upload.filename or "")
+    read = FORMATS.get(file.suffix.lower())
+    if read is None:
+        raise ApiError(400, f"Invalid request: file format not supported; give one of {', '.join(FORMATS)}")
+    try:
+        pieces = read((await upload.read()).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ApiError(400, "Invalid request: the file is not valid UTF-8") from error
+    limit = service.config.limits.text_characters
+    if any(len(text) > limit for text in pieces.texts):
+        raise ApiError(400, f"Invalid request: a line of the file exceeds text limit ({limit})")
+    sources, options = [SourceText(text) for text in pieces.texts], DecodeOptions(token_scores=False)
+    found = await service.translate(request, model, sources, options) if sources else []
+    content = pieces.filled([each.text for each in found]).encode()
+    name = f"{SAFE.sub('_', file.stem)[:80] or 'file'}_{model.target}{file.suffix.lower()}"
+    return {"translatedFileUrl": f"{request.base_url}download_file/{service.files.put(name, content)}"}
+
+
+@router.get("/download_file/{token}")
+async def download_file(request: Request, token: str) -> Response:
+    """A translated file, to be saved and not shown."""
+    found = service_of(request).files.get(token)
+    if found is None:
+        raise ApiError(404, "there is no such file, or it was kept long enough")
+    headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+    return Response(found.content, media_type="application/octet-stream", headers=headers)
+
+
+async def _form(request: Request) -> tuple[dict[str, str], UploadFile | None]:
+    """The texts of a form and its file."""
+    try:
+        form = await request.form(max_files=1, max_fields=10)
+    except (MultiPartException, UnicodeDecodeError, ValueError) as error:
+        raise ApiError(400, "Invalid request: the form cannot be read") from error
+    upload = form.get("file")
+    texts = {name: value for name, value in form.items() if isinstance(value, str)}
+    return texts, upload if isinstance(upload, UploadFile) else None
