@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qkv.config import Names
 from qkv.export.onnx_graph import Graph, Value, as_array
-from qkv.functional.glancing import repetition, uniform_copy
+from qkv.functional.parallel.glancing import repetition, uniform_copy
 from qkv.models.parallel.base import CopiedSource, CopyIndices, LearnedQuery, ParallelModel
 from qkv.models.transformer.model import Embedder
 from qkv.text.special import SPECIAL
@@ -67,7 +67,7 @@ def opened(graph: Graph, model: ParallelModel, read: Read, lengths: Value, width
 def _copied(
     graph: Graph, model: ParallelModel, opening: CopiedSource, read: Read, lengths: Value, width: Value
 ) -> Value:
-    """See `functional/glancing.py`."""
+    """See `functional/parallel/glancing.py`."""
     src_lengths = read.lengths
     if not opening.with_end:
         src_lengths = graph.op("Max", graph.op("Sub", src_lengths, graph.ints(1)), graph.ints(1))

@@ -1,6 +1,6 @@
 """The graph of DA-Transformer for a batch: the sum over all paths that emit the target, and the best of them.
 
-Fast twins of `functional.dag`, with a loop over the tokens of the target only. `said` [B, vertices, U] are the
+Fast twins of `functional.parallel.dag`, with a loop over the tokens of the target only. `said` [B, vertices, U] are the
 log-probabilities of the target's tokens at each vertex, so its width is not that of the vocabulary.
 """
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
+from qkv.functional.parallel.glancing import choose_some, glance_counts
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
 from qkv.models.base import Model
 from qkv.models.decoders.ctc import CtcModel

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
+from qkv.functional.parallel.glancing import choose_some, glance_counts
 from qkv.kernels.dag import dag_alignment, dag_nll, dag_visits
 from qkv.models.base import Model
 from qkv.models.decoders.dag import ENDS, DagModel

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.glancing import choose_some
+from qkv.functional.parallel.glancing import choose_some
 from qkv.models.base import Model
 from qkv.models.decoders.mask_predict import MaskPredictConfig
 from qkv.models.decoders.nat import NatModel

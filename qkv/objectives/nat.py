@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.data.batch import Batch
-from qkv.functional.glancing import choose_some, glance_counts
 from qkv.functional.losses import Smoothing
+from qkv.functional.parallel.glancing import choose_some, glance_counts
 from qkv.models.base import Model
 from qkv.models.decoders.nat import NatConfig, NatModel
 from qkv.models.heads.base import NO_CONTEXT

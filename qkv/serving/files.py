@@ -20,7 +20,7 @@ class Pieces(NamedTuple):
     filled: Callable[[Sequence[str]], str]
 
 
-def plain(content: str) -> Pieces:
+def text_lines(content: str) -> Pieces:
     """Every line that is not blank."""
     return _lines(content, lambda lines: [bool(line.strip()) for line in lines])
 
@@ -45,7 +45,7 @@ def markup(content: str) -> Pieces:
     return Pieces(page.texts, page.filled)
 
 
-FORMATS: dict[str, Callable[[str], Pieces]] = {".txt": plain, ".srt": subtitles, ".html": markup}
+FORMATS: dict[str, Callable[[str], Pieces]] = {".txt": text_lines, ".srt": subtitles, ".html": markup}
 
 
 def _lines(content: str, chosen: Callable[[Sequence[str]], list[bool]]) -> Pieces:

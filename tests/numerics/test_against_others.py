@@ -25,12 +25,12 @@ from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from qkv.functional.attention import attention_weights, entmax, masked_softmax, sparsemax, split_heads
-from qkv.functional.ctc import ctc_log_prob
 from qkv.functional.feed_forward import feed_forward_swiglu
 from qkv.functional.losses import smoothed_cross_entropy, uniform
 from qkv.functional.lsh import lsh_attention, shared_keys
 from qkv.functional.masks import Projected, build_mask, causal, longformer, within
 from qkv.functional.norm import rms_norm
+from qkv.functional.parallel.ctc import ctc_log_prob
 from qkv.functional.positions import (
     alibi_bias,
     alibi_slopes,

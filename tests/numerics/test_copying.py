@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from qkv.functional.glancing import choose_some, glance_counts, repetition, uniform_copy
+from qkv.functional.parallel.glancing import choose_some, glance_counts, repetition, uniform_copy
 
 
 @pytest.mark.parametrize(

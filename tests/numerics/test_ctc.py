@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.ctc import best_path, collapse, ctc_log_prob, fewest_positions
+from qkv.functional.parallel.ctc import best_path, collapse, ctc_log_prob, fewest_positions
 from qkv.kernels.ctc import ctc_alignment, ctc_fits, ctc_nll
 from qkv.kernels.labels import label_log_probs, label_logits
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.dag import dag_best, dag_log_prob, transitions
+from qkv.functional.parallel.dag import dag_best, dag_log_prob, transitions
 from qkv.kernels.dag import batched_transitions, dag_alignment, dag_nll, dag_visits
 
 VOCAB = 3

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from qkv.data.batch import Batch
-from qkv.functional.glancing import uniform_copy
 from qkv.functional.losses import Smoothing
+from qkv.functional.parallel.glancing import uniform_copy
 from qkv.models.base import Model
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.heads import NO_CONTEXT

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.functional.glancing import repetition
+from qkv.functional.parallel.glancing import repetition
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.parallel.base import CopiedSource, StretchedModel, stretched
 from qkv.models.transformer.model import Transformer, TransformerParts

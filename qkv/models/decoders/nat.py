@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from qkv.functional.glancing import uniform_copy
+from qkv.functional.parallel.glancing import uniform_copy
 from qkv.models.decoders.base import DecoderConfig, decoders
 from qkv.models.parallel.base import CopiedSource, LearnedQuery, Opening, ParallelModel
 from qkv.models.parallel.length_predictor import LengthPredictor

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.functional.dag import dag_best, dag_log_prob, transitions
+from qkv.functional.parallel.dag import dag_best, dag_log_prob, transitions
 from qkv.models.parallel.base import open_canvas
 from tests.support.parallel import objective_of, parallel_model
 from tests.support.small import batch_of

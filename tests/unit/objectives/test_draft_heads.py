@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qkv.config.load import validate
 from qkv.core.errors import UsageError
-from qkv.functional.ctc import ctc_log_prob
+from qkv.functional.parallel.ctc import ctc_log_prob
 from qkv.models.draft_heads import draft_heads
 from qkv.models.draft_heads.blockwise import BlockwiseHeads
 from qkv.models.draft_heads.source import SourceHead

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
-from qkv.functional.ctc import collapse
+from qkv.functional.parallel.ctc import collapse
 from qkv.inference.layers import (
     EncoderPass,
     FusedEncoderLayer,

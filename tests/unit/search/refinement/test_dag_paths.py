@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.functional.dag import transitions
+from qkv.functional.parallel.dag import transitions
 from qkv.models.parallel.base import open_canvas
 from qkv.search.refinement.dag import dag_path_of_length, greedy_path, lookahead_path, score_of, viterbi_path
 from qkv.text import SPECIAL

@@ -11,7 +11,7 @@ from torch import Tensor
 from qkv.core.errors import ConfigError, QkvError, UsageError
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
-from qkv.functional.ctc import collapse
+from qkv.functional.parallel.ctc import collapse
 from qkv.models.parallel.base import EncodedSource, open_canvas
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.beam import BeamConfig

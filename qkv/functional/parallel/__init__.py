@@ -1,0 +1,1 @@
+"""Equations of decoders that write all positions at once."""
