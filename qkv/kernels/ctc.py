@@ -1,7 +1,7 @@
 """CTC for a batch, given only what it needs: at each position the log-probabilities of the blank and of the target.
 
-Fast twins of `functional.parallel.ctc`. Column 0 of `picked` is the blank, column 1 + i the i-th token of the target, so
-the width is that of the longest target and not that of the vocabulary.
+Fast twins of `functional.parallel.ctc`. Column 0 of `picked` is the blank, column 1 + i the i-th token of the target,
+so the width is that of the longest target and not that of the vocabulary.
 """
 
 from typing import Any
