@@ -1,0 +1,128 @@
+"""Texts as data: readers and their errors, long texts, packed rows, the order of batches, `qkv data check`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qkv.core.errors import ConfigError, DataError, UsageError
+from qkv.data.config import BatchConfig
+from qkv.data.tasks.base import task_of
+from qkv.data.tasks.text_store import TextStore, split_text
+from qkv.data.tasks.text_stream import PackedStream, TextStream, packed_rows
+from qkv.data.tasks.texts import TextsConfig
+from tests.support.language import SENTENCES, words
+
+TOKENIZERS = words()
+BATCH = BatchConfig(tokens=64)
+
+
+def config(folder: Path, content: str = "", **changes: Any) -> TextsConfig:
+    content = content or "\n".join(SENTENCES[:40]) + "\n"
+    (folder / "texts.txt").write_bytes(content.encode("utf-8", "surrogateescape"))
+    return TextsConfig.model_validate({"root": folder, "train": {"path": "texts.txt"}, "max_tokens": 16, **changes})
+
+
+def prepared(data: TextsConfig, folder: Path) -> TextStore:
+    task = task_of(data)
+    store = task.prepare(task.parts(), TOKENIZERS, folder / "data")["train"]
+    assert isinstance(store, TextStore)
+    return store
+
+
+def stream(data: TextsConfig, folder: Path) -> TextStream:
+    found = task_of(data).stream(prepared(data, folder), TOKENIZERS, BATCH, seed=1)
+    assert isinstance(found, TextStream)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("corpus", "content", "texts"),
+    [
+        ({"kind": "lines"}, "the cat\n\nthe dog\n", ["the cat", "the dog"]),
+        ({"kind": "documents"}, "\nthe\ncat\n\n\nthe dog", ["the\ncat", "the dog"]),
+        ({"kind": "jsonl", "text": "t"}, '{"t": "the cat"}\n\n{"t": "the dog"}\n', ["the cat", "the dog"]),
+    ],
+)
+def test_every_kind_of_file(tmp_path: Path, corpus: dict[str, str], content: str, texts: list[str]) -> None:
+    store = prepared(config(tmp_path, content, train={"path": "texts.txt", **corpus}), tmp_path)
+    assert store.texts(range(len(store))) == texts
+    assert store.num_tokens == store.num_tgt_tokens == 6
+
+
+@pytest.mark.parametrize(
+    ("corpus", "content", "sentence"),
+    [
+        ({"kind": "lines"}, "the\n\udcff\n", r"texts.txt:2:1: not valid UTF-8 text"),
+        ({"kind": "jsonl"}, '{"text": 1}\n', r"texts.txt:1: the value of 'text' is not a string"),
+        ({"kind": "jsonl"}, "{\n", r"texts.txt:1: is not JSON"),
+        ({"kind": "jsonl"}, '{"a": "b"}\n', r"texts.txt:1: has no key 'text'; its keys are 'a'"),
+        ({"kind": "lines"}, "\n\n", r"texts.txt: 0 usable texts"),
+        ({"path": "none.txt"}, "a\n", r"none.txt: no such file; correct data.train.path or data.root"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, corpus: dict[str, str], content: str, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        prepared(config(tmp_path, content, train={"path": "texts.txt", **corpus}), tmp_path)
+
+
+def test_dev_and_holdout_are_one_or_the_other(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give dev or holdout, not both"):
+        config(tmp_path, holdout=3, dev={"path": "texts.txt"})
+
+
+def test_a_long_text_is_split_at_spaces_and_nothing_is_lost(tmp_path: Path) -> None:
+    text = " ".join(SENTENCES[:9])
+    pieces = split_text(text, TOKENIZERS.src, 7)
+    assert "".join(pieces) == text
+    assert max(len(TOKENIZERS.src.encode(piece)) for piece in pieces) <= 7
+    store = prepared(config(tmp_path, text + "\n"), tmp_path)
+    assert int(store.src_len.max()) <= 16
+    assert [word for piece in store.texts(range(len(store))) for word in piece.split()] == text.split()
+    assert store.report.lines()[1] == "1 longer than data.max_tokens, so they were split"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_epoch_has_every_text_once_in_an_order_of_its_own(tmp_path: Path, packed: bool) -> None:
+    found = stream(config(tmp_path, packed=packed), tmp_path)
+    assert isinstance(found, PackedStream) is packed
+    epochs = []
+    for epoch in range(2):
+        batches = [found.batch(epoch, index) for index in range(len(found.plan(epoch)))]
+        tokens = [int(i) for batch in batches for i in batch.tgt_out[batch.tgt_weight > 0].tolist()]
+        assert len(tokens) == 40 * 7
+        assert all(batch.tgt_in.numel() <= 64 for batch in batches)
+        epochs.append(tokens)
+    assert sorted(epochs[0]) == sorted(epochs[1])
+    assert epochs[0] != epochs[1]
+    # Random access: any batch without those before it; and the rows of two workers are those of one.
+    fresh = stream(config(tmp_path, packed=packed), tmp_path)
+    whole = found.batch(1, 1)
+    assert fresh.batch(1, 1).tgt_out.tolist() == whole.tgt_out.tolist()
+    shares = [found.batch(1, 1, rank, 2) for rank in range(2)]
+    assert sorted(example for part in shares for example in part.examples) == sorted(whole.examples)
+
+
+def test_rows_are_as_full_as_they_can_be() -> None:
+    assert packed_rows(np.array([3, 4, 5, 9, 2, 2], dtype=np.uint32), 9).tolist() == [0, 2, 3, 4, 6]
+
+
+def test_a_row_must_fit_into_a_batch(tmp_path: Path) -> None:
+    store = prepared(config(tmp_path, packed=True), tmp_path)
+    with pytest.raises(UsageError, match=r"batch.tokens is 8, but a packed row has 16 tokens"):
+        PackedStream(store, TOKENIZERS.src, BatchConfig(tokens=8), 1).plan(0)
+
+
+def test_data_check_speaks_for_texts(tmp_path: Path) -> None:
+    data = config(tmp_path, "\n".join([*SENTENCES[:9], SENTENCES[0]]) + "\n", dev={"path": "texts.txt"})
+    task = task_of(data)
+    stores = task.prepare(task.parts(), TOKENIZERS, tmp_path / "data")
+    report = task.check(stores, TOKENIZERS, BATCH)
+    said = report.with_advice(["do this"]).render()
+    assert "train: 10 texts of 10 that were read, 70 tokens" in said
+    assert "  1 duplicates" in said
+    assert "dev and train: 10 texts of dev are in train" in said
+    assert f"  {SENTENCES[0]}" in said
+    assert said.endswith("advice:\n  do this\n")
+    assert report.as_dict()["parts"]["dev"]["lengths"]["max"] == 7
