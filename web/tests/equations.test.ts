@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { attend, entropy, maskedSoftmax, meanOfHeads, nucleus, pooled, weightedSum } from '../src/lib/equations';
+import { attend, entropy, maskedSoftmax, meanNorm, meanOfHeads, nucleus, pooled, weightedSum } from '../src/lib/equations';
 
 const q = Float32Array.of(1, 2);
 const keys = [Float32Array.of(1, 0), Float32Array.of(0, 1), Float32Array.of(2, 2)];
@@ -42,6 +42,9 @@ describe('summaries', () => {
     expect(nucleus([0.5, 0.3, 0.1], 0.79)).toBe(2);
     expect(nucleus([0.5, 0.3, 0.1], 0.5)).toBe(1);
     expect(nucleus([0.5, 0.3], 0.99)).toBe(2);
+  });
+  it('mean norm', () => {
+    expect(meanNorm({ shape: [2, 2], values: Float32Array.of(3, 4, 0, 1) })).toBe(3);
   });
   it('mean of heads', () => {
     const weights = { shape: [2, 1, 2], values: Float32Array.of(1, 0, 0, 1) };

@@ -15,6 +15,7 @@ from qkv.visual.see.arrays import PackedArray, packed, packed_coarsely
 from qkv.visual.see.attentions import AttentionPass, HeadVectors
 from qkv.visual.see.sentence import SeenSentence
 from qkv.visual.see.trace import SublayerPass
+from qkv.visual.wirings import wiring_of
 
 FINE = 128 * 128
 """Weights of a longer sentence are bytes, in steps of 1/255."""
@@ -51,6 +52,7 @@ def as_record(seen: SeenSentence) -> dict[str, Any]:
         "vectors": vectors.pool,
         "boxes": [asdict(box) for box in boxes(seen.saved.model, len(seen.src_tokens), len(seen.written))],
         "positions": _positions(seen),
+        "wiring": _wiring(seen),
     }
 
 
@@ -185,3 +187,12 @@ def _positions(seen: SeenSentence) -> dict[str, Any] | None:
             [title, packed(panel.nan_to_num(0.0)), packed_coarsely(~panel.isnan())] for title, panel in panels.items()
         ],
     }
+
+
+def _wiring(seen: SeenSentence) -> PackedArray | None:
+    """[decoder layers, encoder layers + 1]: how much each decoder layer reads of each state of the encoder."""
+    model = seen.saved.model
+    if not isinstance(model, Transformer):
+        return None
+    with torch.enable_grad():
+        return packed(wiring_of(model))

@@ -85,6 +85,7 @@ interface RecordOf<Values, Index> {
   feed_forwards: FeedForwardOf<Index>[];
   boxes: Box[];
   positions: { kind: string; added: Values | null; panels: [string, Values, Values][] } | null;
+  wiring: Values | null;
 }
 
 export type PackedRecord = RecordOf<PackedArray, number> & { vectors: PackedArray[] };
@@ -128,6 +129,7 @@ export async function readRecord(packed: PackedRecord): Promise<SeenRecord> {
     ...rest,
     attentions,
     copied: await maybe(packed.copied),
+    wiring: await maybe(packed.wiring),
     feed_forwards: packed.feed_forwards.map((each) => sublayer(each, pool)),
     positions: packed.positions && {
       kind: packed.positions.kind,

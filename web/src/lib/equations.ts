@@ -95,3 +95,14 @@ export function pooled(values: Float32Array, rows: number, columns: number, most
     }
   return { values: out, rows: height, columns: width };
 }
+
+/** The mean length of the rows of a matrix [n, D]. */
+export function meanNorm(states: { shape: number[]; values: Float32Array }): number {
+  const [rows, width] = states.shape;
+  let sum = 0;
+  for (let r = 0; r < rows; r++) {
+    const row = states.values.subarray(r * width, (r + 1) * width);
+    sum += Math.sqrt(dot(row, row));
+  }
+  return sum / rows;
+}
