@@ -44,6 +44,7 @@ def test_refusals(models: Path, forks: Forks, scratch: Path) -> None:
         (models / "first", ""): (2, "the text is empty"),
         (models / "first", "w001 \udcff"): (2, "the text is not valid UTF-8"),
         (models / "first", "w001", "search.size=0"): (2, "search.size"),
+        (models / "first", "w001", "batch_tokens=5"): (2, "only settings of the search matter here"),
         (scratch / "none", "w001"): (1, "no such folder"),
         (models / "first", "w001", "--compare", models / "second", "--format", "bertviz"): (
             2,

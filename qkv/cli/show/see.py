@@ -36,6 +36,9 @@ def see(
     require_utf8(text)
     if compare is not None and format is SeeFormat.bertviz:
         raise UsageError("--compare: bertviz shows one model; leave it out, or write a page")
+    others = [each for each in overrides or [] if not each.startswith("search")]
+    if others:
+        raise UsageError(f"{others[0]}: only settings of the search matter here, such as search.size=3; leave it out")
     out = out or free_name("see", ".html" if format is SeeFormat.html else ".npz")
     require_writable({"--out": out})
     search = translation_config(overrides, model).search if overrides else None
