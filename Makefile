@@ -51,8 +51,9 @@ lint: .venv/installed-dev ## check style, format and types
 web: web/node_modules ## check the sources of the page of qkv see and build it
 	cd web && npm run check && npm test && npm run build
 
+# Not `npm ci`: it fails where a registry lacks the packages of other platforms.
 web/node_modules: web/package-lock.json
-	cd web && npm ci
+	cd web && npm install --no-save --no-audit --no-fund
 	@touch $@
 
 # Tests of the page want npm's packages and a Chromium; where there are none, and none can be had, they are skipped.
