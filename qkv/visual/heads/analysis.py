@@ -8,13 +8,14 @@ import torch
 
 from qkv.core.progress import Reporter, SilentReporter
 from qkv.functional.heads.measures import classical_mds
+from qkv.models.language.masked import TextModel
 from qkv.models.saved.folder import SavedModel
-from qkv.models.transformer.head_ids import SIDES, HeadId, Side
+from qkv.models.transformer.head_ids import HeadId, Side
 from qkv.visual.heads.corpus import HeadCorpus
 from qkv.visual.heads.distances import DistanceSums, LayerDistances, Numbers, layer_distances
 from qkv.visual.heads.importance import head_importance
 from qkv.visual.heads.profile import HeadProfile, KeyKinds, ProfileSums
-from qkv.visual.heads.weights import heads_of, require_heads, weights_of
+from qkv.visual.heads.weights import analysed, heads_of, weights_of
 
 SIGNIFICANT = 0.05
 
@@ -34,17 +35,19 @@ class SideAnalysis:
     """[N, 2], the map of the heads: classical scaling of the roots of the divergences, which are a metric."""
     layers: LayerDistances | None
     """None: there are not two layers with two heads."""
-    importance: list[float]
-    """Of each head, by the gradient; see `head_importance`."""
+    importance: list[float] | None
+    """Of each head, by the gradient; see `head_importance`. None: the model reads no target."""
 
     @property
     def answers(self) -> list[str]:
         """The two questions about layers, answered in sentences, and whether sharp heads are important ones."""
         found = self.layers
-        together = rank_correlation([one.confidence for one in self.profiles], self.importance)
-        third = f"Confidence and importance of the heads of the {self.name}: rank correlation {together:+.2f}."
+        third = []
+        if self.importance is not None:
+            together = rank_correlation([one.confidence for one in self.profiles], self.importance)
+            third = [f"Confidence and importance of the heads of the {self.name}: rank correlation {together:+.2f}."]
         if found is None:
-            return [f"The {self.name} has too few layers or heads to compare layers.", third]
+            return [f"The {self.name} has too few layers or heads to compare layers.", *third]
         alike = found.p_alike < SIGNIFICANT
         first = (
             f"Heads of one layer of the {self.name} {'look' if alike else 'do not look'} at more similar places than "
@@ -59,7 +62,7 @@ class SideAnalysis:
             f"Redundancy in the {self.name} {change} with depth: the divergence within a layer is {listed} from the "
             f"first layer to the last, {found.slope:+.3f} a layer (p = {found.p_depth:.4f})."
         )
-        return [first, second, third]
+        return [first, second, *third]
 
     @property
     def name(self) -> str:
@@ -77,7 +80,7 @@ class HeadAnalysis:
     @property
     def ranks(self) -> dict[str, dict[HeadId, float]]:
         """The heads of all sides by what heads can be removed by, the first to go lowest."""
-        pairs = [pair for side in self.sides for pair in zip(side.profiles, side.importance, strict=True)]
+        pairs = [pair for side in self.sides for pair in zip(side.profiles, side.importance or [], strict=True)]
         return {
             "importance": {one.head: importance for one, importance in pairs},
             "confidence": {one.head: one.confidence for one, _ in pairs},
@@ -96,13 +99,13 @@ def analyze_heads(saved: SavedModel, corpus: HeadCorpus, reporter: Reporter | No
         >>> [side.side for side in found.sides], len(found.sides[0].profiles)
         (['encoder', 'decoder', 'cross'], 4)
     """
-    model, reporter = require_heads(saved.model), reporter or SilentReporter()
+    model, reporter = analysed(saved.model), reporter or SilentReporter()
     heads = heads_of(model)
     src, tgt = corpus.frequencies(saved.tokenizers)
     src_kinds, tgt_kinds = KeyKinds.of(saved.tokenizers.src, src), KeyKinds.of(saved.tokenizers.tgt, tgt)
     kinds = {"encoder": src_kinds, "decoder": tgt_kinds, "cross": src_kinds}
-    profiles = {side: ProfileSums(len(heads[side])) for side in SIDES}
-    distances = {side: DistanceSums(len(heads[side])) for side in SIDES}
+    profiles = {side: ProfileSums(len(own)) for side, own in heads.items()}
+    distances = {side: DistanceSums(len(own)) for side, own in heads.items()}
     counting, pairs = reporter.counting("Reading pairs"), 0
     for batch in corpus.batches(model, saved.tokenizers, max(map(len, heads.values()))):
         for seen in weights_of(model, batch):
@@ -110,13 +113,13 @@ def analyze_heads(saved: SavedModel, corpus: HeadCorpus, reporter: Reporter | No
             distances[seen.side].add(seen)
         pairs += len(batch)
         counting(pairs, corpus.limit)
-    importance = head_importance(saved, corpus, reporter)
-    sides = [_side(heads[side], profiles[side], distances[side].mean(), importance) for side in SIDES]
+    importance = None if isinstance(model, TextModel) else head_importance(saved, corpus, reporter)
+    sides = [_side(own, profiles[side], distances[side].mean(), importance) for side, own in heads.items()]
     return HeadAnalysis(corpus.name, pairs, sides)
 
 
 def _side(
-    heads: list[HeadId], profiles: ProfileSums, divergence: Numbers, importance: Mapping[HeadId, float]
+    heads: list[HeadId], profiles: ProfileSums, divergence: Numbers, importance: Mapping[HeadId, float] | None
 ) -> SideAnalysis:
     return SideAnalysis(
         side=heads[0].side,
@@ -127,7 +130,9 @@ def _side(
         places=classical_mds(torch.from_numpy(np.sqrt(divergence))).numpy(),
         layers=layer_distances(divergence, [head.layer for head in heads]),
         # Layers that share weights have one importance.
-        importance=[importance.get(head, importance[head._replace(layer=1)]) for head in heads],
+        importance=None
+        if importance is None
+        else [importance.get(head, importance[head._replace(layer=1)]) for head in heads],
     )
 
 

@@ -13,7 +13,9 @@ from qkv.data.batch import Batch, collate
 from qkv.data.batching import by_length, in_chunks
 from qkv.data.lines import ReadCounts
 from qkv.data.readers import CorpusConfig
+from qkv.data.tasks.labelled import text_rows
 from qkv.models.base import Model
+from qkv.models.language.masked import TextModel
 from qkv.search.scoring import check_lengths
 from qkv.text import Tokenizer, TokenizerPair
 
@@ -49,9 +51,16 @@ class HeadCorpus:
         return islice(((src, tgt) for src, tgt in self.read() if src.strip() and tgt.strip()), self.limit)
 
     def batches(self, model: Model, tokenizers: TokenizerPair, heads: int) -> Iterator[Batch]:
-        """Small enough that the weights of `heads` heads fit into memory; sentences of a chunk are sorted by length."""
+        """Small enough that the weights of `heads` heads fit into memory; sentences of a chunk are sorted by length.
+
+        A model of single texts gets the source side.
+        """
         done = 0
         for chunk in in_chunks(self.pairs(), PAIRS_AT_ONCE):
+            if isinstance(model, TextModel):
+                yield from _text_batches(model, tokenizers.src, [src for src, _ in chunk], heads)
+                done += len(chunk)
+                continue
             linked = _encoded(tokenizers, chunk)
             src, tgt = [ids for ids, _ in linked], [ids for _, ids in linked]
             check_lengths([model], src, tgt, done + 1)
@@ -79,6 +88,14 @@ class HeadCorpus:
 def known(ids: Tensor, tokenizer: Tokenizer) -> Tensor:
     """Ids with unk in place of those beyond the vocabulary, which a model that copies has."""
     return ids.where(ids < len(tokenizer), tokenizer.special.unk)
+
+
+def _text_batches(model: TextModel, tokenizer: Tokenizer, texts: list[str], heads: int) -> Iterator[Batch]:
+    """Texts between <s> and </s>, cut where the model has no more positions."""
+    room = None if model.limits.src is None else model.limits.src - 2
+    ids = [own[:room] for own in tokenizer.encode_batch(texts)]
+    for rows in by_length([(len(own) + 2) ** 2 for own in ids], heads, WEIGHTS_AT_ONCE):
+        yield text_rows([ids[row] for row in rows], tokenizer, rows)
 
 
 def _encoded(tokenizers: TokenizerPair, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:

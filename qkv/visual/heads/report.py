@@ -100,7 +100,7 @@ def _head_dict(side: SideAnalysis, one: HeadProfile, place: int) -> dict[str, An
         "layer": one.head.layer,
         "head": one.head.head,
         "role": one.role(side.even),
-        "importance": side.importance[place],
+        "importance": None if side.importance is None else side.importance[place],
         "entropy": one.entropy,
         "evenness": one.evenness,
         "confidence": one.confidence,

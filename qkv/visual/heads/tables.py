@@ -20,14 +20,14 @@ def _profile_table(found: SideAnalysis) -> Table:
     rows = [
         [
             f"{one.head.layer}.{one.head.head}",
-            f"{importance:.2f}",
+            "–" if found.importance is None else f"{found.importance[place]:.2f}",
             f"{one.entropy:.2f}",
             f"{one.confidence:.2f}",
             f"{one.distance:.1f}",
             *(percent(one.shares[kind]) for kind in TARGETS),
             one.role(found.even),
         ]
-        for one, importance in zip(found.profiles, found.importance, strict=True)
+        for place, one in enumerate(found.profiles)
     ]
     rows.append(["even", "", "", "", "", *(percent(found.even[kind]) for kind in TARGETS), ""])
     return Table(f"Heads of the {found.name} (layer.head)", header, rows, {0, len(header) - 1})

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from qkv.core.errors import DataError, UsageError
 from qkv.data.batch import collate
+from qkv.models.language.masked import MaskedLMConfig
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.transformer.head_ids import HeadId
 from qkv.models.transformer.model import Transformer
@@ -21,7 +22,7 @@ from qkv.visual.heads.corpus import HeadCorpus
 from qkv.visual.heads.distances import layer_distances
 from qkv.visual.heads.profile import HeadProfile, KeyKinds, ProfileSums, is_punctuation
 from qkv.visual.heads.report import analysis_dict, heads_report
-from qkv.visual.heads.weights import SideWeights, heads_of, require_heads, weights_of
+from qkv.visual.heads.weights import SideWeights, analysed, heads_of, require_heads, weights_of
 from tests.support.small import batch_of, small_config, small_model, small_text, transformer
 
 PAIRS = [("aa ab ba", "ba aa"), ("ba", "ab ab"), ("bb ab", "bb"), ("aa aa bb ab ba cc", "cc ba"), (" ", "aa")]
@@ -217,3 +218,24 @@ def test_a_model_keeps_its_mode(saved: SavedModel) -> None:
     model: Transformer = small_model()
     weights_of(model, batch_of([(2, 2)]))
     assert model.training
+
+
+def test_the_encoder_of_a_text_model_is_analysed_by_itself() -> None:
+    text, tokenizers = small_text()
+    config = MaskedLMConfig(
+        d_model=16, d_ff=24, num_heads=2, num_layers=3, positions={"kind": "learned", "max_length": 6}
+    )
+    torch.manual_seed(0)
+    saved = SavedModel(config.build(tokenizers).eval(), tokenizers, SavedConfig(model=config, text=text))
+    read = HeadCorpus("texts", lambda: [("aa ab", "x"), ("aa ab ba bb cc ca cb", "x")])
+    (side,) = analyze_heads(saved, read).sides
+    assert (side.side, len(side.heads), side.importance) == ("encoder", 6, None)
+    assert side.profiles[0].shares["end"] is not None
+    (batch,) = read.batches(saved.model, tokenizers, 6)
+    (seen,) = weights_of(analysed(saved.model), batch)
+    assert seen.weights.shape == (2, 6, 6, 6), "a long text is cut where the model has no more positions"
+    torch.testing.assert_close(seen.weights.sum(-1).transpose(1, 2)[seen.queries], torch.ones(10, 6))
+    page = heads_report(analyze_heads(saved, read), "texts")
+    assert "<td>–</td>" in page
+    with pytest.raises(UsageError, match="is for a Transformer, not for a model of the kind masked_lm"):
+        require_heads(saved.model)
