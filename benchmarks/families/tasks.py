@@ -1,0 +1,225 @@
+"""Real tasks: every family at an equal number of parameters, for equal processor time or for equally many updates."""
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from training_runs import train_or_resume
+
+from families.models import BASELINE, FAMILIES, keys_of, size_of, width_for
+from families.results import Record, Results
+from qkv.config import validate
+from qkv.core.files import write_atomic
+from qkv.core.progress import default_reporter
+from qkv.data.batch import Batch, collate
+from qkv.evaluation.compare import Comparison, compare_outputs
+from qkv.evaluation.files import EvaluationSet, read_evaluation_set, read_outputs
+from qkv.evaluation.metrics.registry import choose_metrics
+from qkv.evaluation.systems import decode_outputs
+from qkv.models.base import Model
+from qkv.models.kinds import models
+from qkv.objectives.teacher_forcing import ObjectiveConfig
+from qkv.text import SPECIAL, TextConfig, TokenizerPair
+from qkv.training.optimizers import AdamWConfig
+from qkv.training.run.folder import RunFolder
+
+Pairs = list[tuple[str, str]]
+DEV = 500
+BEAM = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """Pairs and how they are learned."""
+
+    name: str
+    train: Path
+    dev: Path
+    test: Path
+    metric: str
+    text: dict[str, Any]
+    tokens: int
+    dropout: float
+    without: tuple[str, ...] = ()
+    """Families that are not made for it."""
+
+    @property
+    def families(self) -> list[str]:
+        return [family for family in FAMILIES if family not in self.without]
+
+    def test_set(self) -> EvaluationSet:
+        return read_evaluation_set([], None, self.test)
+
+    def tokenizers(self) -> TokenizerPair:
+        pairs = _read(self.train)
+        config = validate(TextConfig, self.text, self.name)
+        return config.train(lambda: [src for src, _ in pairs], lambda: [tgt for _, tgt in pairs])
+
+
+def tasks(options: argparse.Namespace) -> list[Task]:
+    """Those whose data are given, cut to --pairs and --sources and written below --out."""
+    found, letters = [], {"src": "char", "tgt": "whitespace"}
+    for name, folder, pattern in (
+        ("cmudict", options.cmudict, "g014b2b.{}"),
+        ("sigmorphon", options.sigmorphon, f"{options.language}_{{}}.tsv"),
+    ):
+        if folder:
+            splits = [_read(folder / pattern.format(part)) for part in ("train", "test")]
+            found.append(Task(name, *_write(options, name, *splits), "g2p_wer", letters, 1024, 0.1))
+    if options.multi30k:
+        splits = [_parallel(options.multi30k, name) for name in ("train", "test_2016_flickr")]
+        files = _write(options, "multi30k", *splits)
+        pieces = {"kind": "sentencepiece", "model": "bpe", "vocab_size": 4000, "normalize": {"lowercase": True}}
+        # ByteNet sees the source only through its columns, in their order.
+        found.append(Task("multi30k", *files, "bleu", {"shared": pieces}, 2048, 0.1, without=("ByteNet",)))
+    return found
+
+
+def _read(path: Path) -> Pairs:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(src, tgt) for src, tgt in (line.split("\t")[:2] for line in lines)]
+
+
+def _parallel(folder: Path, name: str) -> Pairs:
+    sides = [(folder / f"{name}.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "de")]
+    return list(zip(*sides, strict=True))
+
+
+def _write(options: argparse.Namespace, name: str, train: Pairs, test: Pairs) -> tuple[Path, Path, Path]:
+    folder, draw = options.out / "data" / name, random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {src for src, _ in test}
+    train = [pair for pair in train if pair[0] not in known]
+    draw.shuffle(train)
+    draw.shuffle(test)
+    parts = {"train": train[DEV:][: options.pairs], "dev": train[:DEV], "test": test[: options.sources]}
+    for part, pairs in parts.items():
+        lines = "".join(f"{src}\t{tgt}\n" for src, tgt in pairs)
+        # Not written again, so that runs can be resumed: they know their data by the time of its change.
+        if not (folder / part).exists() or (folder / part).read_text(encoding="utf-8") != lines:
+            (folder / part).write_text(lines, encoding="utf-8")
+    return folder / "train", folder / "dev", folder / "test"
+
+
+def speeds(task: Task, widths: dict[str, int], options: argparse.Namespace, results: Results) -> dict[str, Record]:
+    """Processor seconds of an update, and target tokens a second: in turns, the median of --rounds."""
+    key = {"part": "speed", "task": task.name, "parameters": options.parameters, "rounds": options.rounds}
+    found = {family: results.find({**key, "family": family}) for family in task.families}
+    if any(record is None for record in found.values()):
+        tokenizers, taken = task.tokenizers(), dict[str, list[float]]()
+        batches = _batches(task, tokenizers, options.rounds)
+        steps = {family: _updater(task, family, widths[family], tokenizers) for family in task.families}
+        for batch in [batches[0], *batches]:
+            for family, step in steps.items():
+                began = time.process_time()
+                step(batch)
+                taken.setdefault(family, []).append(time.process_time() - began)
+        tokens = statistics.mean(float(batch.tgt_weight.sum()) for batch in batches)
+        for family, seconds in taken.items():
+            each = statistics.median(seconds[1:])
+            found[family] = results.add({**key, "family": family}, seconds=each, tokens_per_second=tokens / each)
+    return {family: record for family, record in found.items() if record is not None}
+
+
+def _batches(task: Task, tokenizers: TokenizerPair, count: int) -> list[Batch]:
+    pairs = sorted(_read(task.train), key=lambda pair: len(pair[0]))
+    batches = []
+    for number in range(count):
+        first = (2 * number + 1) * len(pairs) // (2 * count)
+        src, tgt = (tokenizers.src, tokenizers.tgt)
+        some = pairs[first : first + 256]
+        ids = list(zip(src.encode_batch([s for s, _ in some]), tgt.encode_batch([t for _, t in some]), strict=True))
+        longest = max(max(len(one), len(other)) for one, other in ids) + 1
+        chosen = ids[: max(1, task.tokens // longest)]
+        batches.append(
+            collate([one for one, _ in chosen], [other for _, other in chosen], SPECIAL, SPECIAL, range(len(chosen)))
+        )
+    return batches
+
+
+def _updater(task: Task, family: str, d_model: int, tokenizers: TokenizerPair) -> Any:
+    torch.manual_seed(1)
+    keys = keys_of(family, d_model, task.dropout)
+    model: Model = validate(models[keys["kind"]], keys, family).build(tokenizers).train()
+    size = len(tokenizers.tgt)
+    teacher = ObjectiveConfig().build(size, SPECIAL, lambda: torch.ones(size))
+    optimizer = AdamWConfig().build(model)
+
+    def step(batch: Batch) -> None:
+        model.zero_grad()
+        report = teacher.training_loss(model, batch, 1)
+        (report.sum / report.weight).backward()
+        optimizer.step(1e-3)
+
+    return step
+
+
+def run_task(task: Task, options: argparse.Namespace, results: Results) -> None:
+    """Train and decode every family for each budget; what is finished is left as it is."""
+    tokenizers = task.tokenizers()
+    widths = {family: width_for(family, options.parameters, tokenizers) for family in task.families}
+    rates = speeds(task, widths, options, results)
+    for budget in options.budgets:
+        for family in task.families:
+            updates = int(options.updates)
+            if budget == "time":
+                updates = max(1, round(options.seconds / rates[family]["seconds"]))
+            key = task_key(task, budget, options) | {"family": family}
+            if results.find(key) is None:
+                found = _train_and_decode(task, family, widths[family], updates, key, options, tokenizers)
+                results.add(key, parameters=size_of(family, widths[family], tokenizers), **found)
+
+
+def task_key(task: Task, budget: str, options: argparse.Namespace) -> Record:
+    amount = options.seconds if budget == "time" else options.updates
+    return {"part": "task", "task": task.name, "budget": budget, "amount": amount, "pairs": options.pairs}
+
+
+def _train_and_decode(
+    task: Task, family: str, d_model: int, updates: int, key: Record, options: argparse.Namespace, tokens: TokenizerPair
+) -> Record:
+    name = f"{task.name}-{key['budget']}-{key['amount']:g}-{key['pairs']}-{family.replace(', ', '-').replace(' ', '-')}"
+    recipe, run = options.out / f"{name}.json", RunFolder(options.out / "runs" / name)
+    corpora = {part: {"kind": "tsv", "path": str(getattr(task, part).resolve())} for part in ("train", "dev", "test")}
+    keys = {
+        "data": {"root": "/", **corpora},
+        "text": task.text,
+        "batch": {"tokens": task.tokens},
+        "model": keys_of(family, d_model, task.dropout),
+        "schedule": {"kind": "linear", "peak": options.rate, "warmup": max(1, min(200, updates // 5))},
+        "training": {"stop_after": f"{updates}u", "threads": 1},
+        "validation": {"every": f"{max(1, updates // 4)}u"},
+    }
+    write_atomic(recipe, json.dumps(keys, indent=1))
+    train_or_resume(run, recipe, [])
+    reporter = default_reporter()
+    began = time.process_time()
+    try:
+        outputs = decode_outputs([run.best], task.test_set(), [], BEAM, "torch", reporter).texts
+    finally:
+        reporter.close()
+    seconds = time.process_time() - began
+    write_atomic(run.path / "test.out", "".join(line + "\n" for line in outputs))
+    decoded = sum(len(ids) + 1 for ids in tokens.tgt.encode_batch(outputs))
+    return {"updates": updates, "d_model": d_model, "run": run.path.name, "decoded_per_second": decoded / seconds}
+
+
+def comparison(task: Task, budget: str, options: argparse.Namespace, results: Results) -> Comparison | None:
+    """Every family against the Transformer; None: not all is measured yet."""
+    found = {family: results.find(task_key(task, budget, options) | {"family": family}) for family in task.families}
+    test = task.test_set()
+    systems: dict[str, Sequence[str]] = {
+        family: read_outputs(options.out / "runs" / record["run"] / "test.out", test)
+        for family, record in found.items()
+        if record is not None
+    }
+    if BASELINE not in systems or len(systems) < 2:
+        return None
+    return compare_outputs(systems, test, choose_metrics([task.metric]), default_reporter(quiet=2.0))
