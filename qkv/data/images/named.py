@@ -4,10 +4,9 @@ from pathlib import Path
 
 from qkv.config.base import Config
 from qkv.config.load import validate
-from qkv.config.parse import YamlProblem, parse_yaml
-from qkv.core.errors import UsageError
 from qkv.data.images.kinds import AnyImages
 from qkv.data.images.sources import ImageSource
+from qkv.data.readers.named import said_as_in_recipe
 
 
 class _GivenImages(Config):
@@ -17,10 +16,6 @@ class _GivenImages(Config):
 def images_of(given: str) -> ImageSource:
     """The source for a folder, for `test.npz`, or for `{kind: folder, path: photos, size: [32, 32]}`."""
     if given.lstrip().startswith("{"):
-        try:
-            said = parse_yaml(given).data
-        except YamlProblem as problem:
-            raise UsageError(f"{given}: {problem}") from None
-        return validate(_GivenImages, {"data": said}, given).data
+        return said_as_in_recipe(_GivenImages, given).data
     kind = "npz" if Path(given).suffix.lower() == ".npz" else "folder"
     return validate(_GivenImages, {"data": {"kind": kind, "path": Path(given)}}, given).data

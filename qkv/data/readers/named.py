@@ -1,6 +1,7 @@
 """A corpus as it is named on a command line: a file whose name says its kind, or what a recipe would say."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from qkv.config.base import Config
 from qkv.config.load import validate
@@ -9,6 +10,7 @@ from qkv.core.errors import UsageError
 from qkv.data.readers import AnyCorpus, CorpusConfig, corpora
 
 COMPRESSED = (".gz", ".zst")
+Holder = TypeVar("Holder", bound=Config)
 
 
 class _Given(Config):
@@ -18,7 +20,7 @@ class _Given(Config):
 def corpus_of(given: str) -> CorpusConfig:
     """The corpus for `test.jsonl.gz`, or for `{kind: jsonl, path: test.jsonl.gz, src: de, tgt: en}`."""
     if given.lstrip().startswith("{"):
-        return _from_yaml(given)
+        return said_as_in_recipe(_Given, given).data
     if (kind := kind_by_name(Path(given))) is not None:
         return validate(_Given, {"data": {"kind": kind, "path": Path(given)}}, given).data
     known = ", ".join(suffix for config in corpora for suffix in config.suffixes)
@@ -47,9 +49,10 @@ def uncompressed_name(path: Path) -> str:
     return path.stem if path.suffix.lower() in COMPRESSED else path.name
 
 
-def _from_yaml(given: str) -> CorpusConfig:
+def said_as_in_recipe(holder: type[Holder], given: str) -> Holder:
+    """`given` is YAML; `holder` is a config whose only key, `data`, it is the value of."""
     try:
         data = parse_yaml(given).data
     except YamlProblem as problem:
         raise UsageError(f"{given}: {problem}") from None
-    return validate(_Given, {"data": data}, given).data
+    return validate(holder, {"data": data}, given)

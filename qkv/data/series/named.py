@@ -4,9 +4,8 @@ from pathlib import Path
 
 from qkv.config.base import Config
 from qkv.config.load import validate
-from qkv.config.parse import YamlProblem, parse_yaml
 from qkv.core.errors import UsageError
-from qkv.data.readers.named import uncompressed_name
+from qkv.data.readers.named import said_as_in_recipe, uncompressed_name
 from qkv.data.series.kinds import AnySeries
 from qkv.data.series.sources import SeriesSource
 
@@ -18,11 +17,7 @@ class _GivenSeries(Config):
 def series_of(given: str) -> SeriesSource:
     """The source for `co2.csv` or `co2.npz`, or for `{kind: csv, path: co2.csv, missing: interpolate}`."""
     if given.lstrip().startswith("{"):
-        try:
-            said = parse_yaml(given).data
-        except YamlProblem as problem:
-            raise UsageError(f"{given}: {problem}") from None
-        return validate(_GivenSeries, {"data": said}, given).data
+        return said_as_in_recipe(_GivenSeries, given).data
     kind = Path(uncompressed_name(Path(given))).suffix.lower().removeprefix(".")
     if kind not in ("csv", "npz"):
         raise UsageError(
