@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from qkv.data.batch import collate
 from qkv.evaluation.files import set_of_pairs
 from qkv.evaluation.metrics.registry import METRICS
 from qkv.functional.losses import no_smoothing
@@ -13,6 +14,7 @@ from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.models.transformer.head_ids import HeadId, own_attentions
 from qkv.models.transformer.pruning import closed_heads, prune_heads
 from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.text import SPECIAL
 from qkv.visual.heads.analysis import rank_correlation
 from qkv.visual.heads.corpus import HeadCorpus
 from qkv.visual.heads.importance import gradients_of_factors, head_importance
@@ -131,3 +133,20 @@ def test_rank_correlation() -> None:
     assert rank_correlation([1, 2, 3], [10, 20, 15]) == pytest.approx(0.5)
     assert rank_correlation([1, 1, 1], [1, 2, 3]) == 0
     assert rank_correlation([3, 2, 1], [1, 2, 3]) == pytest.approx(-1)
+
+
+def test_importance_is_the_mean_size_of_the_gradients_of_sentences() -> None:
+    text, tokenizers = small_text()
+    vocab = len(tokenizers.src)
+    model = small_model(src_vocab=vocab, tgt_vocab=vocab).double().eval()
+    saved = SavedModel(model, tokenizers, SavedConfig(model=small_config(), text=text))
+    pairs = [("aa ab", "ba"), ("bb", "aa cc ab"), ("cc ab ba", "bb bb")]
+    found = head_importance(saved, HeadCorpus("pairs", lambda: pairs))
+    objective, totals = TeacherForcing(no_smoothing(vocab)), [torch.zeros(2).double() for _ in own_attentions(model)]
+    for src, tgt in pairs:
+        one = collate([tokenizers.src.encode(src)], [tokenizers.tgt.encode(tgt)], SPECIAL, SPECIAL, [0])
+        for total, gradient in zip(totals, gradients_of_factors(model, one, objective), strict=True):
+            total += gradient[0].abs()
+    for place, total in zip(own_attentions(model), totals, strict=True):
+        expected = (total / total.norm()).tolist()
+        assert [found[head] for head in place.heads] == pytest.approx(expected, abs=1e-12)
