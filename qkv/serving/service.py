@@ -7,6 +7,9 @@ from pathlib import Path
 
 from fastapi import Request
 
+from qkv.config import load_config
+from qkv.models.asked import require_seq2seq
+from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
 from qkv.serving.config import ServeConfig, ServedModelConfig
 from qkv.serving.files import FileShelf
@@ -33,6 +36,7 @@ class ServedModel:
 def served(config: ServedModelConfig) -> ServedModel:
     """The model of a config; raises QkvError if it is not there."""
     folder = locate_model(config.path).resolve()
+    require_seq2seq(load_config(SavedConfig, folder / CONFIG).model, config.path)
     source, target = config.languages()
     return ServedModel(
         config.shown_name,

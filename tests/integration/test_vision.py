@@ -119,6 +119,8 @@ def test_data_are_looked_at_before(folder: Path, scratch: Path, forks: Forks) ->
     ("command", "sentence"),
     [
         (("translate",), "is a model of the kind vision: qkv classify MODEL names the classes of images"),
+        (("serve",), "is a model of the kind vision: qkv classify MODEL names the classes of images"),
+        (("attach", "es-en"), "is a model of the kind vision: qkv classify MODEL names the classes of images"),
         (
             ("forecast", "--data", "a.csv"),
             "is a model of the kind vision: qkv classify MODEL names the classes of images",

@@ -6,6 +6,7 @@ from pathlib import Path
 from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.core.outputs import refuse_kept
+from qkv.models.asked import require_seq2seq
 from qkv.models.saved.folder import load_model
 from qkv.models.saved.locate import changed_copy, locate_model
 from qkv.search.speculative.drafters.other_model import ModelDrafterConfig
@@ -21,6 +22,7 @@ def attach_drafter(model: Path, drafter: Path, out: Path | None = None) -> Path:
     if verify_folder(folder).get("what") != "model":
         raise UsageError(f"{folder}: holds no model that a drafter could be attached to; give the one it was made from")
     saved = load_model(folder)
+    require_seq2seq(saved.config.model, folder)
     require_autoregressive(saved.config)
     ModelDrafterConfig(path=other).build(saved)
     final = out or folder
