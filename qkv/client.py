@@ -1,6 +1,6 @@
 """A client of `qkv serve`, and of any server with the interface of LibreTranslate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from qkv.core.errors import QkvError, UsageError
@@ -67,16 +67,19 @@ class Client:
 
     def languages(self) -> list[dict[str, Any]]:
         """The languages of the server, and what each can be translated to."""
-        found: list[dict[str, Any]] = _answer(self._http.get("/languages"))
+        found: list[dict[str, Any]] = self._ask(lambda: self._http.get("/languages"))
         return found
 
     def post(self, path: str, fields: Mapping[str, Any]) -> Any:
         """The answer to a request; raises ServerError."""
         body = dict(fields) if self.api_key is None else {**fields, "api_key": self.api_key}
+        return self._ask(lambda: self._http.post(path, json=body))
+
+    def _ask(self, send: "Callable[[], httpx2.Response]") -> Any:
         try:
-            return _answer(self._http.post(path, json=body))
-        except httpx2.HTTPError as error:
-            raise ServerError(f"{self._http.base_url}: no answer ({error})") from error
+            return _answer(send())
+        except (httpx2.HTTPError, ValueError) as error:
+            raise ServerError(f"{self._http.base_url}: no answer that can be read ({error})") from error
 
 
 def _answer(response: "httpx2.Response") -> Any:

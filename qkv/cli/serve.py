@@ -30,7 +30,9 @@ def serve(
 def keys(
     file: Annotated[Path, typer.Argument(help="The file of keys; it is made if it is not there.")],
     name: Annotated[str, typer.Argument(help="Who the key is for.")],
-    per_minute: Annotated[int, typer.Option(min=0, help="Requests allowed in a minute; 0: any number.")] = 0,
+    per_minute: Annotated[
+        int, typer.Option(min=0, max=999_999_999, help="Requests allowed in a minute; 0: any number.")
+    ] = 0,
 ) -> None:
     """Make an API key for `qkv serve MODEL keys=FILE`; it is printed once and cannot be read from the file."""
     from qkv.serving.keys import add_key

@@ -1,7 +1,7 @@
 """The web application: routes, errors, and the service behind them."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
@@ -19,13 +19,16 @@ from qkv.serving.service import Service
 log = logging.getLogger("qkv.serve")
 
 
-def create_app(config: ServeConfig) -> ASGIApp:
-    """The application of a server; starting it starts the workers. Raises QkvError if a model is not there."""
+def create_app(config: ServeConfig, failed: Callable[[Exception], None] = lambda error: None) -> ASGIApp:
+    """The application of a server; starting it starts the workers. Raises QkvError if a model is not there.
+
+    `failed` is called if a worker cannot load the models.
+    """
     service = Service(config)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
-        service.queue.start()
+        service.queue.start(failed)
         yield
         await service.queue.drain(config.drain_seconds)
         await service.queue.stop()

@@ -61,7 +61,7 @@ class ServedModelConfig(Config):
                 f"{self.path}: nothing says which languages it translates; write {self.path}=de-en, or its source and "
                 "target in the file of --config"
             )
-        return source, target
+        return full_code(source), full_code(target)
 
 
 class LimitsConfig(Config):
@@ -73,6 +73,8 @@ class LimitsConfig(Config):
     """Characters of one text."""
     texts: int = Field(default=64, ge=1)
     """Texts of one request."""
+    pieces: int = Field(default=2000, ge=1)
+    """Pieces of text of one request: the lines of a file, or the texts between the tags of its pages."""
     alternatives: int = Field(default=5, ge=0)
     """Alternatives of a translation."""
     beam: int = Field(default=16, ge=1)

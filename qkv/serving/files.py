@@ -88,7 +88,7 @@ class FileShelf:
         return token
 
     def get(self, token: str) -> StoredFile | None:
-        """The file of a token; None: there is none, or it was kept long enough."""
+        """The file of a token; None: there is none, or it has expired."""
         found = self._files.get(token)
         if found is None or found.expires < time.monotonic():
             self._files.pop(token, None)

@@ -47,6 +47,7 @@ class Load:
 
     model: Path
     engine: str
+    overrides: tuple[str, ...]
 
 
 @dataclass(frozen=True)

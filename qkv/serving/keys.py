@@ -63,7 +63,7 @@ class ApiKeys:
                 continue
             match = LINE.fullmatch(line.strip())
             if match is None:
-                raise DataError(f"{path}:{number}: is no key; a line has a name, 64 hexadecimal digits and a number")
+                raise DataError(f"{path}:{number}: is not a key; a line has a name, 64 hexadecimal digits and a number")
             found.append(ApiKey(match["name"], match["hash"], int(match["per_minute"])))
         return ApiKeys(found)
 

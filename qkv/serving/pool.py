@@ -44,7 +44,9 @@ class WorkerProcess:
         # One thread for each worker: there are as many of them as cores.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "qkv.serving.worker"]
-        self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
+        self._process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+        )
         for load in self.preload:
             await self._ask(load)
         self.ready.set()

@@ -1,7 +1,8 @@
 """Requests in, batches out: texts of several requests that are decoded in the same way share a batch."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -12,6 +13,7 @@ from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.translate.output import Translation
 from qkv.translate.texts import SourceText
 
+log = logging.getLogger("qkv.serve")
 CHARACTERS = 3
 """Characters of a token, about: the server itself has no tokenizer."""
 SHORT = 16
@@ -32,9 +34,9 @@ class Unit:
 
     decoding: DecodeSettings
     source: SourceText
-    turn: tuple[int, int]
-    """Its place in the request, then the request's number: requests take turns, so that a long one does not hold up
-    the others."""
+    turn: int
+    """The request's number plus its place in the request: later requests go between the texts of a long one, which
+    does not hold them up, and every text has its turn at last."""
     arrived: float
     result: asyncio.Future[Translation]
     alone: bool = False
@@ -88,13 +90,23 @@ class RequestQueue:
         self.open_requests = 0
         self.draining = False
         self.running: list[RunningBatch] = []
-        self._numbers = count()
+        self._requests, self._batches = count(), count()
         self._arrival = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Start the workers; requests are taken at once and wait for them."""
+    def start(self, failed: Callable[[Exception], None] = lambda error: None) -> None:
+        """Start the workers; requests are taken at once and wait for them.
+
+        `failed` is called if a worker cannot load its models, which no other try would mend.
+        """
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and isinstance(error := task.exception(), Exception):
+                failed(error)
+
         self._tasks = [asyncio.create_task(self._serve(worker)) for worker in self.workers]
+        for task in self._tasks:
+            task.add_done_callback(ended)
 
     @property
     def ready(self) -> bool:
@@ -111,9 +123,9 @@ class RequestQueue:
         if self.open_requests >= self.capacity:
             self.counts.refused += 1
             raise QueueFull("the server is busy")
-        number, loop = next(self._numbers), asyncio.get_running_loop()
+        number, loop = next(self._requests), asyncio.get_running_loop()
         units = [
-            Unit(decoding, source, (place, number), loop.time(), loop.create_future())
+            Unit(decoding, source, number + place, loop.time(), loop.create_future())
             for place, source in enumerate(sources)
         ]
         self.open_requests += 1
@@ -121,7 +133,7 @@ class RequestQueue:
         self.waiting += units
         self._arrival.set()
         try:
-            return [await unit.result for unit in units]
+            return list(await asyncio.gather(*(unit.result for unit in units)))
         except asyncio.CancelledError:
             self.counts.cancelled += 1
             raise
@@ -158,11 +170,12 @@ class RequestQueue:
         """Give one worker batch after batch."""
         await _start(worker)
         while True:
-            batch = RunningBatch(next(self._numbers), await self._next_units(), worker)
+            batch = RunningBatch(next(self._batches), await self._next_units(), worker)
             self.running.append(batch)
             try:
                 await self._work(batch)
             except WorkerDied as error:
+                log.error("a worker process died; another one is started")
                 self.counts.deaths += 1
                 self._one_by_one(batch.units, error)
                 await worker.stop()
@@ -185,7 +198,7 @@ class RequestQueue:
 
     def _one_by_one(self, units: list[Unit], error: WorkerDied | JobFailed) -> None:
         """Try the texts of a batch that failed one by one: only those that are the reason fail."""
-        if len(units) == 1:
+        if len(units) == 1 and (units[0].alone or isinstance(error, JobFailed)):
             _fail(units[0], error)
             return
         for unit in units:
@@ -238,6 +251,7 @@ async def _start(worker: WorkerProcess) -> None:
         try:
             await worker.start()
         except WorkerDied:
+            log.error("a worker process died while it started; trying again")
             await asyncio.sleep(RETRY)
         else:
             return
@@ -245,4 +259,4 @@ async def _start(worker: WorkerProcess) -> None:
 
 def loads_of(decodings: Sequence[DecodeSettings]) -> list[Load]:
     """What a worker loads at its start for these."""
-    return [Load(model, engine) for model, engine in dict.fromkeys((each.model, each.engine) for each in decodings)]
+    return list(dict.fromkeys(Load(each.model, each.engine, each.overrides) for each in decodings))

@@ -40,10 +40,18 @@ class Server(uvicorn.Server):
 
 def serve(config: ServeConfig) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are answered first."""
+    server: Server | None = None
+    failure: list[Exception] = []
+
+    def fail(error: Exception) -> None:
+        failure.append(error)
+        if server is not None:
+            server.should_exit = True
+
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     # h11, not httptools, which takes headers of any size.
     settings = uvicorn.Config(
-        create_app(config),
+        create_app(config, fail),
         host=config.host,
         port=config.port,
         http="h11",
@@ -56,4 +64,7 @@ def serve(config: ServeConfig) -> None:
         server_header=False,
         date_header=True,
     )
-    Server(settings).run()
+    server = Server(settings)
+    server.run()
+    if failure:
+        raise failure[0]

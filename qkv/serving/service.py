@@ -1,6 +1,7 @@
 """What the routes of a server share: its models, its queue, and how a request is translated."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.serving.queue import Draining, QueueFull, RequestQueue, loads_of
 from qkv.translate.output import Translation
 from qkv.translate.texts import DecodeOptions, SourceText
+
+log = logging.getLogger("qkv.serve")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ class Service:
         overrides: tuple[str, ...] = (),
     ) -> list[Translation]:
         """The translations of a request, unless its client leaves or its time is up; raises ApiError."""
+        if len(sources) > self.config.limits.pieces:
+            limit = self.config.limits.pieces
+            raise ApiError(400, f"Invalid request: request ({len(sources)} pieces of text) exceeds limit ({limit})")
         decoding = replace(model.decoding, options=options, overrides=model.decoding.overrides + overrides)
         work = asyncio.create_task(self.queue.translate(decoding, sources))
         gone = asyncio.create_task(_disconnected(request))
@@ -110,6 +116,7 @@ class Service:
         except JobFailed as error:
             if error.usage:
                 raise ApiError(400, f"Invalid request: {error}") from error
+            log.error("request %s failed in its worker: %s", request.scope["request_id"], type(error).__name__)
             raise ApiError(500, "the translation failed") from error
         finally:
             for task in (work, gone):

@@ -33,5 +33,5 @@ def _model(word: str) -> dict[str, Any]:
         return {"path": word}
     pair = PAIR.fullmatch(languages)
     if pair is None:
-        raise UsageError(f"{word}: is no setting of the server, and behind = are no two language codes such as de-en")
+        raise UsageError(f"{word}: is not a setting, and what follows = is not a pair of language codes such as de-en")
     return {"path": path, "source": pair[1], "target": pair[2]}

@@ -5,6 +5,7 @@ standard input closes, because the server is done or dead, the worker exits at o
 """
 
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -78,7 +79,7 @@ class BatchWorker:
     def _result(self, message: BatchJob | Load) -> list[Translation] | Failed:
         try:
             if isinstance(message, Load):
-                self.models.translator(message.model, message.engine).translate("")
+                self.models.translator(message.model, message.engine, message.overrides).translate("")
                 return []
             return self._translate(message)
         except Cancelled:
@@ -86,8 +87,9 @@ class BatchWorker:
         except QkvError as error:
             return Failed(str(error), usage=error.exit_code == 2)
         except Exception as error:
-            traceback.print_exc()
-            return Failed(f"{type(error).__name__}: {error}", usage=False)
+            # Its message may quote a text, which must not be logged.
+            traceback.print_tb(error.__traceback__)
+            return Failed(type(error).__name__, usage=False)
 
     def _translate(self, job: BatchJob) -> list[Translation]:
         decoding: DecodeSettings = job.decoding
@@ -102,6 +104,9 @@ class BatchWorker:
 
 
 def main() -> None:
+    # The server decides when its workers end; a terminal sends Ctrl-C to all of them.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     keep_freed_memory()
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb")
@@ -116,13 +121,15 @@ def main() -> None:
 def _read(messages: "SimpleQueue[BatchJob | Load]", worker: BatchWorker) -> None:
     """Runs in a thread of its own, so that a cancelled job and the end of input are noticed in the middle of a job."""
     source = sys.stdin.buffer
-    while header := source.read(LENGTH.size):
-        message = loads(source.read(LENGTH.unpack(header)[0]))
-        if isinstance(message, Cancel):
-            worker.cancelled = message.number
-        else:
-            messages.put(message)
-    os._exit(0)
+    try:
+        while header := source.read(LENGTH.size):
+            message = loads(source.read(LENGTH.unpack(header)[0]))
+            if isinstance(message, Cancel):
+                worker.cancelled = message.number
+            else:
+                messages.put(message)
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":

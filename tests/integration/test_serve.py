@@ -43,7 +43,8 @@ def serving(*settings: str) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         left = process.communicate(timeout=60)[1]
-        assert (process.returncode, left) == (0, "")
+        assert process.returncode == 0, left
+        assert "Traceback" not in left
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_clients_of_libretranslate(http: httpx2.Client) -> None:
     assert http.get("/health").json() == {"status": "ok"}
     assert http.get("/frontend/settings").json()["charLimit"] == 5000
     assert "/translate" in http.get("/spec").json()["paths"]
-    assert ask(http, alternatives=2).json()["alternatives"]
+    assert ask(http, q="kalo minesu ta", alternatives=5).json()["alternatives"]
     assert http.post("/detect", json={"q": "Where is the library, please?"}).json()[0]["language"] == "en"
 
 
@@ -167,6 +168,12 @@ def test_other_refusals(http: httpx2.Client, address: str) -> None:
     assert http.post("/translate", content=b"[1]").json() == {"error": "Invalid JSON format"}
     assert http.get("/health", headers={"host": "evil.example"}).status_code == 421
     assert ask(http, q="su").headers["x-content-type-options"] == "nosniff"
+    assert http.post("/translate", json={"q": "su"}, headers={"origin": "http://["}).status_code == 403
+    pieces = ask(http, q=["a<p>" * 1200] * 2, format="html")
+    assert "exceeds limit (2000)" in pieces.json()["error"]
+    utf7 = {"content-type": "multipart/form-data; boundary=x; charset=utf-7"}
+    half = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n+2AA-\r\n--x--\r\n'
+    assert http.post("/translate", content=half, headers=utf7).status_code == 400
     foreign = http.post("/translate", json={"q": "su"}, headers={"origin": "https://evil.example"})
     assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
     assert http.post("/translate", content=b"x" * (2 << 20)).status_code == 413
@@ -182,12 +189,7 @@ def test_a_worker_that_dies_is_replaced(http: httpx2.Client) -> None:
     before = _metric(http, "worker_deaths_total")
     (worker,) = _workers()
     os.kill(worker, signal.SIGKILL)
-    answer = ask(http)
-    assert answer.status_code in (200, 503), answer.text
-    deadline = time.monotonic() + 120
-    while ask(http).status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    assert ask(http).status_code == 200, "the text is tried again by the next worker"
     assert _metric(http, "worker_deaths_total") == before + 1
 
 
@@ -203,6 +205,14 @@ def _workers() -> list[int]:
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     servers = {pid for pid, parent, _ in rows if parent == str(os.getpid())}
     return [int(pid) for pid, parent, command in rows if parent in servers and "qkv.serving.worker" in command]
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
+    command = [sys.executable, "-c", "from qkv.cli import main; main()", "serve", f"{MODEL}=aa-bb", "port=0"]
+    ended = subprocess.run([*command, "models.0.engine=none"], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in (1, 2)
+    assert "engine" in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
 
 
 def test_keys_limits_and_clients_that_leave(tmp_path: Path) -> None:

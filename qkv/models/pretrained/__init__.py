@@ -5,7 +5,7 @@ from pathlib import Path
 from qkv.core.errors import UsageError
 from qkv.core.files import MANIFEST
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).resolve().parent
 CARD = "card.md"
 
 

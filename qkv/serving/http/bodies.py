@@ -18,19 +18,24 @@ async def fields_of(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     found: dict[str, Any] = dict(request.query_params)
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        return found | await _form(request)
+        return found | (await form_of(request))[0]
     body = await request.body()
     return found | json_object(body) if body else found
 
 
-async def _form(request: Request) -> dict[str, Any]:
+async def form_of(request: Request) -> tuple[dict[str, str], UploadFile | None]:
+    """The texts of a form, and its file if there is one; raises ApiError."""
     try:
         form = await request.form(max_files=1, max_fields=100)
-    except (MultiPartException, UnicodeDecodeError, ValueError) as error:
+        texts = {name: value for name, value in form.items() if isinstance(value, str)}
+        for text in texts.values():
+            text.encode()  # a client may choose an encoding that has halves of characters
+    except (MultiPartException, LookupError, ValueError) as error:
         raise ApiError(400, "Invalid request: the form cannot be read") from error
-    texts = {name: value for name, value in form.items() if not isinstance(value, UploadFile)}
+    upload = form.get("file")
     # Browsers send CR LF for the end of a line.
-    return {name: value.replace("\r\n", "\n") for name, value in texts.items() if isinstance(value, str)}
+    lines = {name: value.replace("\r\n", "\n") for name, value in texts.items()}
+    return lines, upload if isinstance(upload, UploadFile) else None
 
 
 def json_object(body: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import secrets
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qkv.serving.config import LOOPBACK, ServeConfig
@@ -25,7 +26,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
         self.app, self.config = app, config
-        self.hosts = {*LOOPBACK, *config.hosts} | ({config.host} - {"0.0.0.0", "::"})
+        self.hosts = {name.lower() for name in (*LOOPBACK, *config.hosts, config.host)} - {"0.0.0.0", "::"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,7 +45,7 @@ class Guard:
         if refusal is not None:
             await error_response(*refusal)(scope, receive, send_guarded)
         elif scope["method"] == "OPTIONS" and headers.get("access-control-request-method"):
-            await error_response(200, "")(scope, receive, send_guarded)
+            await Response(status_code=204)(scope, receive, send_guarded)
         else:
             await self._pass_on(scope, receive, send_guarded)
 
@@ -66,7 +67,8 @@ class Guard:
         return 413, f"the body is larger than {self.config.limits.body_bytes} bytes"
 
     def _trusted(self, origin: str, headers: Headers) -> bool:
-        return origin in self.config.origins or urlsplit(origin).netloc == headers.get("host")
+        host = headers.get("host")
+        return origin in (*self.config.origins, f"http://{host}", f"https://{host}")
 
     def _cors(self, origin: str | None) -> dict[str, str]:
         if origin is None or origin not in self.config.origins:

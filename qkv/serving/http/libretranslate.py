@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from qkv.search.beam import BeamConfig
 from qkv.serving.detect import detect_language
 from qkv.serving.files import FORMATS as FORMATS_OF_FILES
 from qkv.serving.http.bodies import fields_of
@@ -67,7 +68,8 @@ async def translate(request: Request) -> dict[str, Any]:
             answer["alternatives"] = [[] for _ in texts]
     else:
         options = DecodeOptions(nbest=count + 1, token_scores=False)
-        found = await service.translate(request, model, [SourceText(text) for text in texts], options)
+        sources, wider = [SourceText(text) for text in texts], _wider_beam(count)
+        found = await service.translate(request, model, sources, options, wider)
         answer = {"translatedText": [each.text for each in found]}
         if count:
             answer["alternatives"] = [_others(each) for each in found]
@@ -125,6 +127,13 @@ async def _translate_markup(request: Request, service: Service, model: ServedMod
     found = await service.translate(request, model, sources, DecodeOptions(token_scores=False)) if sources else []
     outputs = iter([each.text for each in found])
     return [page.filled([next(outputs) for _ in page.texts]) for page in pages]
+
+
+def _wider_beam(alternatives: int) -> tuple[str, ...]:
+    """What a search must be to have so many alternatives."""
+    if not alternatives:
+        return ()
+    return "search.kind=beam", f"search.size={max(BeamConfig().size, alternatives + 1)}"
 
 
 def _others(found: Translation) -> list[str]:

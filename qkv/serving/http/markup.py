@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from html.parser import HTMLParser
 
-UNTRANSLATED = ("script", "style", "code", "pre", "textarea")
+RAW = ("script", "style")
+"""Elements whose content is not text: nothing in it is escaped."""
+UNTRANSLATED = (*RAW, "code", "pre", "textarea")
+VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+"""Elements without an end."""
 
 
 class Markup:
@@ -37,10 +41,11 @@ class _Cutter(HTMLParser):
         self.pieces: list[tuple[str, bool]] = []
         """What the text is made of, and whether it is translated."""
         self._inside: list[str] = []
+        """The elements, from one that is not translated on, that are open."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._keep(self.get_starttag_text() or "")
-        if tag in UNTRANSLATED or ("translate", "no") in attrs:
+        if tag not in VOID and (self._inside or tag in UNTRANSLATED or ("translate", "no") in attrs):
             self._inside.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -52,8 +57,10 @@ class _Cutter(HTMLParser):
             self._inside.pop()
 
     def handle_data(self, data: str) -> None:
-        if self._inside or not data.strip():
-            self._keep(escape(data, quote=False) if not self._inside else data)
+        if self._inside and self._inside[-1] in RAW:
+            self._keep(data)
+        elif self._inside or not data.strip():
+            self._keep(escape(data, quote=False))
         else:
             self.pieces.append((data, True))
 

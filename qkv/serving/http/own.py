@@ -100,6 +100,12 @@ def _require_limits(service: Service, wanted: TranslateRequest) -> None:
         size = wanted.search.get(key, 1)
         if not isinstance(size, int) or size > limits.beam:
             raise ApiError(400, f"Invalid request: search.{key} must be <= {limits.beam}")
+    longest = wanted.search.get("max_length", 1)
+    if not isinstance(longest, int) or longest > limits.text_characters:
+        raise ApiError(400, f"Invalid request: search.max_length must be <= {limits.text_characters}")
+    words = [*(wanted.prefixes or []), *wanted.forbidden, *(word for each in wanted.required or [] for word in each)]
+    if sum(map(len, words)) > limits.text_characters:
+        raise ApiError(400, f"Invalid request: prefixes and words have more than {limits.text_characters} characters")
     if any(key not in ALLOWED for key in wanted.search):
         key = next(key for key in wanted.search if key not in ALLOWED)
         raise ApiError(400, f"Invalid request: search.{key[:64]} cannot be set by a request")

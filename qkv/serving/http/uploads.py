@@ -5,10 +5,9 @@ from pathlib import PurePath
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
 
 from qkv.serving.files import FORMATS
+from qkv.serving.http.bodies import form_of
 from qkv.serving.http.errors import ApiError
 from qkv.serving.http.libretranslate import model_between
 from qkv.serving.http.shared import require_key, service_of
@@ -22,7 +21,7 @@ SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 async def translate_file(request: Request) -> dict[str, str]:
     """Translate a text file, subtitles or a page; the answer says where to fetch the result."""
     service = service_of(request)
-    fields, upload = await _form(request)
+    fields, upload = await form_of(request)
     require_key(service, request, fields)
     if upload is None:
         raise ApiError(400, "Invalid request: missing file parameter")
@@ -53,17 +52,6 @@ async def download_file(request: Request, token: str) -> Response:
     """A translated file, to be saved and not shown."""
     found = service_of(request).files.get(token)
     if found is None:
-        raise ApiError(404, "there is no such file, or it was kept long enough")
+        raise ApiError(404, "there is no such file, or it has expired")
     headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
     return Response(found.content, media_type="application/octet-stream", headers=headers)
-
-
-async def _form(request: Request) -> tuple[dict[str, str], UploadFile | None]:
-    """The texts of a form and its file."""
-    try:
-        form = await request.form(max_files=1, max_fields=10)
-    except (MultiPartException, UnicodeDecodeError, ValueError) as error:
-        raise ApiError(400, "Invalid request: the form cannot be read") from error
-    upload = form.get("file")
-    texts = {name: value for name, value in form.items() if isinstance(value, str)}
-    return texts, upload if isinstance(upload, UploadFile) else None

@@ -33,7 +33,7 @@ def test_a_bucket_is_full_again_after_a_minute() -> None:
 def test_a_line_that_is_no_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("# comment\n\nada 12 0\n")
-    with pytest.raises(DataError, match=r"keys:3: is no key"):
+    with pytest.raises(DataError, match=r"keys:3: is not a key"):
         ApiKeys.read(path)
     with pytest.raises(UsageError, match="no such file"):
         ApiKeys.read(tmp_path / "none")

@@ -17,6 +17,9 @@ from qkv.serving.http.markup import Markup
         ("sin etiquetas", ["sin etiquetas"], "SIN ETIQUETAS"),
         ('<span translate="no">qkv</span> es', ["es"], '<span translate="no">qkv</span> ES'),
         ("", [], ""),
+        ("<code>&lt;script&gt;</code> x", ["x"], "<code>&lt;script&gt;</code> X"),
+        ('<b translate="no">&lt;img&gt;<b>a</b> b</b> c', ["c"], '<b translate="no">&lt;img&gt;<b>a</b> b</b> C'),
+        ('<img translate="no"> d', ["d"], '<img translate="no"> D'),
     ],
 )
 def test_tags_stay_and_texts_are_replaced(page: str, texts: list[str], filled: str) -> None:

@@ -71,7 +71,6 @@ def test_texts_of_several_requests_share_a_batch_and_none_is_mixed_up() -> None:
         found = await asyncio.gather(*(ask(queue, f"text {n}", f"more {n}") for n in range(20)))
         assert found == [[f"TEXT {n}", f"MORE {n}"] for n in range(20)]
         assert len(worker.jobs) == 1
-        assert sorted(worker.jobs[0][:20]) == sorted(f"text {n}" for n in range(20))
         await queue.stop()
 
     running(test())
@@ -94,7 +93,41 @@ def test_only_what_is_decoded_in_the_same_way_and_is_about_as_long_shares_a_batc
     running(test())
 
 
-def test_requests_take_turns() -> None:
+def test_a_text_is_tried_again_when_its_worker_dies() -> None:
+    class DiesOnce(FakeWorker):
+        async def run(self, job: BatchJob) -> list[Translation]:
+            if self.starts == 1:
+                raise WorkerDied("killed from outside")
+            return await super().run(job)
+
+    async def test() -> None:
+        worker = DiesOnce()
+        queue = RequestQueue([worker], window=0)
+        queue.start()
+        assert await ask(queue, "once more") == ["ONCE MORE"]
+        assert (worker.starts, queue.counts.deaths) == (2, 1)
+        await queue.stop()
+
+    running(test())
+
+
+def test_models_that_cannot_be_loaded_are_reported() -> None:
+    class CannotLoad(FakeWorker):
+        async def start(self) -> None:
+            raise JobFailed(Failed("no such engine", usage=True))
+
+    async def test() -> None:
+        failures: list[Exception] = []
+        queue = RequestQueue([CannotLoad()])
+        queue.start(failures.append)
+        await asyncio.sleep(0.05)
+        assert [str(error) for error in failures] == ["no such engine"]
+        await queue.stop()
+
+    running(test())
+
+
+def test_later_requests_go_between_the_texts_of_a_long_one_but_do_not_starve_it() -> None:
     async def test() -> None:
         worker = FakeWorker()
         queue = RequestQueue([worker], window=0, batch_tokens=10)
@@ -104,7 +137,9 @@ def test_requests_take_turns() -> None:
         await ask(queue, "the only one")
         done = [text for job in worker.jobs for text in job]
         assert done.index("the only one") <= 2
-        await long
+        await asyncio.gather(long, *(ask(queue, f"later {n}") for n in range(20)))
+        done = [text for job in worker.jobs for text in job]
+        assert done.index("of many 5") < done.index("later 10")
         await queue.stop()
 
     running(test())
@@ -178,6 +213,7 @@ def test_only_the_text_that_is_the_reason_fails(poison: str, error: type[Excepti
         with pytest.raises(error):
             await bad
         assert worker.starts == (3 if poison == "die" else 1), "a worker that died is replaced"
+        assert len(worker.jobs) == 4, "together, then one by one"
         await queue.stop()
 
     running(test())
