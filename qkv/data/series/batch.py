@@ -95,5 +95,6 @@ class SeriesStream:
 
 
 def spread_of(values: Values) -> float:
-    """The standard deviation; of a constant series 1, since there is nothing to measure in."""
-    return float(values.std()) or 1.0
+    """The standard deviation; of a series that is constant up to rounding 1, since there is nothing to measure in."""
+    spread = float(values.std())
+    return spread if spread > 4 * np.finfo(np.float64).eps * float(np.abs(values).max()) else 1.0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qkv.core.errors import ConfigError, DataError
-from qkv.data.series.batch import SeriesStream
+from qkv.data.series.batch import SeriesStream, spread_of
 from qkv.data.series.csv import CsvSeries
 from qkv.data.series.npz import SeriesArchive
 from qkv.data.series.sources import SeriesSource
@@ -82,6 +82,14 @@ def test_a_part_must_have_a_beginning_before_its_end() -> None:
         CsvSeries(path=Path("a.csv"), start=0.5, stop=0.5)
     with pytest.raises(DataError, match=r"nowhere\.csv: no such file"):
         CsvSeries(path=Path("nowhere.csv")).read(Path("."))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -273.15, 1e9])
+def test_the_spread_of_a_constant_series_is_one(value: float) -> None:
+    constant = np.full(1000, value)
+    assert spread_of(constant) == 1.0
+    constant[0] += 1e-3
+    assert spread_of(constant) == constant.std()
 
 
 def test_windows_read_before_their_part_and_forecast_inside_it(tmp_path: Path) -> None:
