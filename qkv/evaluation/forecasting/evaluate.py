@@ -27,18 +27,22 @@ class ForecastEvaluation:
     horizon: int
     period: int
     errors: dict[str, ForecastErrors]
+    constant: int = 0
+    """Windows of series whose past is constant, which MASE leaves out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON; MASE is null where the past is constant."""
+        """Plain data, for JSON; MASE is null where the past of every series is constant."""
         rows = {
             name: {key: None if np.isnan(value) else value for key, value in errors._asdict().items()}
             for name, errors in self.errors.items()
         }
-        return {"windows": self.windows, "horizon": self.horizon, "period": self.period, "errors": rows}
+        counts = {"windows": self.windows, "constant": self.constant, "horizon": self.horizon, "period": self.period}
+        return {**counts, "errors": rows}
 
     def table(self, name: str) -> Table:
         """For people; `name` is that of the data."""
         title = f"{self.windows:,} windows, {self.horizon} values ahead"
+        title += f"; MASE without {self.constant:,} windows of a constant past" if self.constant else ""
         rows = [[who, f"{e.mse:.4g}", f"{e.mae:.4g}", f"{e.mase:.3f}"] for who, e in self.errors.items()]
         return Table(f"{name}: {title}" if name else title, ["forecast", "MSE", "MAE", "MASE"], rows)
 
@@ -65,7 +69,7 @@ def evaluate_forecasts(
     naive = np.array([naive_error(series, period) for series in store.series])[_series_of(store, sizes)]
     found = {model.kind: forecast_errors(forecasts(model, windows, counting), future, naive)}
     found |= {name: forecast_errors(forecast(past), future, naive) for name, forecast in others.items()}
-    return ForecastEvaluation(len(windows), horizon, period, found)
+    return ForecastEvaluation(len(windows), horizon, period, found, int(np.isnan(naive).sum()))
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from qkv.data.series.batch import SeriesBatch
 from qkv.data.series.sources import NamedSeries
 from qkv.evaluation.forecasting.baselines import fit_linear, repeated_season
 from qkv.evaluation.forecasting.errors import Values, forecast_errors, naive_error
+from qkv.evaluation.forecasting.evaluate import ForecastEvaluation
 
 RANDOM = np.random.default_rng(0)
 
@@ -29,6 +30,16 @@ def test_errors_are_the_means_of_loops() -> None:
     assert found.mase == pytest.approx(
         sum(error / naive[row] for error, (row, _) in zip(wrong, cells, strict=True)) / 15
     )
+
+
+def test_a_series_with_a_constant_past_is_left_out_of_mase_alone() -> None:
+    forecasts, future = np.array([[1.0, 2.0], [5.0, 5.0]]), np.array([[2.0, 4.0], [4.0, 4.0]])
+    found = forecast_errors(forecasts, future, np.array([3.0, np.nan]))
+    assert (found.mse, found.mae, found.mase) == pytest.approx((7 / 4, 5 / 4, 1.5 / 3))
+    assert np.isnan(forecast_errors(forecasts, future, np.array([np.nan, np.nan])).mase)
+    shown = ForecastEvaluation(2, 2, 1, {"last value": found}, constant=1)
+    assert "MASE without 1 windows of a constant past" in shown.table("").title
+    assert shown.as_dict()["constant"] == 1
 
 
 def test_the_naive_error_is_that_of_the_past() -> None:
