@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from qkv.config.base import Config, Kinds
-from qkv.core.errors import DataError
+from qkv.core.errors import DataError, UsageError
 
 Values = npt.NDArray[np.float64]
 Place = Annotated[float, Field(ge=0, le=1)]
@@ -61,14 +61,20 @@ class SeriesSource(Config):
         """Everything in the file."""
         raise NotImplementedError
 
-    def read(self, root: Path) -> list[NamedSeries]:
-        """The columns, each up to the end of the part."""
+    def read(self, root: Path, holdout: int = 0) -> list[NamedSeries]:
+        """The columns, each up to the end of the part but for its last `holdout` values, which fill no gap either."""
         path = self.file(root)
         table = self.table(path)
         rows = len(table.values)
         start, stop = round(self.start * rows), round(self.stop * rows)
+        rest = stop - holdout
+        if holdout and rest <= start:
+            raise UsageError(
+                f"data.holdout is {holdout:,}, but the series {table.names[0]!r} has {stop:,} values; leave some to "
+                "train on"
+            )
         columns = zip(table.names, table.values.T, strict=True)
-        return [NamedSeries(name, self._whole(values[:stop], name, table, path), start) for name, values in columns]
+        return [NamedSeries(name, self._whole(values[:rest], name, table, path), start) for name, values in columns]
 
     def _whole(self, values: Values, name: str, table: "SeriesTable", path: Path) -> Values:
         """The values without gaps."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from qkv.core.errors import UsageError
 from qkv.data.arrays.stored import inputs_hash, is_up_to_date
 from qkv.data.build import CountProgress
 from qkv.data.config import BatchConfig, DataConfig, as_list, data_kinds
@@ -81,17 +80,11 @@ class SeriesPart:
 
     def series(self) -> list[NamedSeries]:
         """All series of the part."""
+        holdout = self.holdout or 0
+        if self.name == "train":
+            return [series for source in self.sources for series in source.read(self.root, holdout)]
         found = [series for source in self.sources for series in source.read(self.root)]
-        return found if self.holdout is None else [self._cut(series, self.holdout) for series in found]
-
-    def _cut(self, series: NamedSeries, holdout: int) -> NamedSeries:
-        rest = len(series.values) - holdout
-        if rest <= series.start:
-            raise UsageError(
-                f"data.holdout is {holdout:,}, but the series {series.name!r} has {len(series.values):,} values; leave "
-                "some to train on"
-            )
-        return series._replace(values=series.values[:rest]) if self.name == "train" else series._replace(start=rest)
+        return [series._replace(start=len(series.values) - holdout) for series in found] if holdout else found
 
 
 @dataclass(frozen=True)

@@ -80,3 +80,13 @@ def test_the_last_values_are_held_out(root: Path) -> None:
     few = task_of(recipe(root, {"train": {"kind": "csv", "path": "a.csv", "stop": 0.2}}).data)
     with pytest.raises(DataError, match="train: no series has 8 values and 2 more to forecast"):
         few.prepare(few.parts(), tokenizers, root / "few")
+
+
+def test_held_out_values_do_not_fill_a_gap_of_train(tmp_path: Path) -> None:
+    values = [str(t) if t not in (23, 24, 25) else "" for t in range(29)] + ["1000"]
+    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{value or 'NA'}\n" for value in values))
+    gaps = {"kind": "csv", "path": "a.csv", "missing": "interpolate"}
+    task = task_of(recipe(tmp_path, {"train": gaps, "holdout": 5}).data)
+    stores = task.prepare(task.parts(), TextConfig().train(lambda: [], lambda: []), tmp_path / "data")
+    assert stores["train"].series[0].values.tolist() == [*range(23), 22, 22]
+    assert stores["dev"].series[0].values.tolist() == [*range(29), 1000]
