@@ -80,7 +80,7 @@ class TaggedStream(LabelledStream):
         batch = text_rows([[i for word in own for i in word] for own in words], src, examples)
         tgt_out, weight = torch.full_like(batch.src, tgt.special.pad), torch.zeros(batch.src.shape)
         for row, (own, tags) in enumerate(zip(words, labels, strict=True)):
-            for place, tag in zip(first_places(own), tgt.encode(tags), strict=False):
+            for place, tag in zip(first_places(own), tag_ids(tags, tgt), strict=True):
                 tgt_out[row, place], weight[row, place] = tag, 1.0
         return replace(batch, tgt_out=tgt_out, tgt_weight=weight)
 
@@ -96,6 +96,16 @@ def text_rows(ids: Sequence[Sequence[int]], tokenizer: Tokenizer, examples: list
 def word_tokens(text: str, tokenizer: Tokenizer) -> list[list[int]]:
     """The tokens of each word of a text; at least one."""
     return [own or [tokenizer.special.unk] for own in tokenizer.encode_batch(text.split())]
+
+
+def tag_ids(tags: str, tokenizer: Tokenizer) -> list[int]:
+    """The id of each tag of a text; raises DataError if the tokenizer does not give each of them one."""
+    names = tags.split()
+    ids = tokenizer.encode_batch(names) if names else []
+    # A tokenizer whose token is the whole text gives a tag alone one id too, that of an unknown text.
+    if any(len(own) != 1 for own in ids) or (ids and len(tokenizer.encode(tags)) != len(ids)):
+        raise DataError(f"text.tgt does not make one token of each tag of {tags!r}; use text.tgt: whitespace")
+    return [own[0] for own in ids]
 
 
 def first_places(words: Sequence[Sequence[int]]) -> list[int]:
@@ -134,17 +144,21 @@ class TaggedTask(LabelledTask):
         folder: Path,
         progress: CountProgress | None = None,
     ) -> dict[str, PairStore]:
-        checked = {name: replace(part, keep=_one_tag_a_word(part)) for name, part in parts.items()}
+        checked = {name: replace(part, keep=_one_tag_a_word(part, tokenizers.tgt)) for name, part in parts.items()}
         return super().prepare(checked, tokenizers, folder, progress)
 
 
-def _one_tag_a_word(part: CorpusPart) -> Any:
+def _one_tag_a_word(part: CorpusPart, tokenizer: Tokenizer) -> Any:
     where = " or ".join(corpus.describe(part.root) for corpus in part.corpora)
 
     def keep(pair: RawPair) -> bool:
         words, tags = len(pair.src.split()), len(pair.tgt.split())
         if words != tags:
             raise DataError(f"{where}:{pair.line}: has {words} words and {tags} tags; give one tag for each word")
+        try:
+            tag_ids(pair.tgt, tokenizer)
+        except DataError as error:
+            raise DataError(f"{where}:{pair.line}: {error}") from None
         return part.keep is None or part.keep(pair)
 
     return keep

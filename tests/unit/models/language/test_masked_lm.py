@@ -145,6 +145,10 @@ def test_wrong_data_are_refused(tmp_path: Path) -> None:
         label_recipe(tmp_path, "classifier", "tagged", word_kinds)
     with pytest.raises(DataError, match=r"tagged.tsv:1: has 6 words and 1 tags; give one tag for each word"):
         Trainer(label_recipe(tmp_path, "tagger", "tagged", lambda text: "N")).train()
+    for tokenizer in ("labels", "char"):
+        text = {"src": "whitespace", "tgt": tokenizer}
+        with pytest.raises(DataError, match=r"tagged.tsv:1: text.tgt does not make one token of each tag of 'D N"):
+            Trainer(label_recipe(tmp_path, "tagger", "tagged", word_kinds, text=text)).train()
     lm = Trainer(texts_recipe(tmp_path, {"kind": "causal_lm"}, training={"stop_after": "1u"})).train()
     with pytest.raises(UsageError, match="kind causal_lm has no encoder of texts whose states could be taken; qkv gen"):
         TextVectors(lm.run)
