@@ -11,6 +11,7 @@ from qkv.layers.attention.context import AttentionContext
 from qkv.layers.residual import NormedResidual, Place, Residual, residuals
 from qkv.layers.residual.deepnorm import DeepNorm, deepnorm_constants
 from qkv.layers.residual.post import PostNorm
+from qkv.layers.residual.pre_rms import PreRMSNorm
 from qkv.models.transformer.build import build_model
 from qkv.models.transformer.model import Transformer
 from tests.support.small import small_config, small_model, stir
@@ -46,6 +47,9 @@ def by_equation(residual: Any, x: Tensor, matrix: Tensor) -> Tensor:
         return x + norm_of(norm_of(x, residual.norm) @ matrix, residual.outer_norm)
     if kind == "DeepNorm":
         return norm_of(0.81 * (6**4 * 6) ** (1 / 16) * x + x @ matrix, residual.norm)
+    if kind == "PreRMSNorm":
+        size = (x * x).sum(dim=-1, keepdim=True) / WIDTH
+        return x + (residual.norm.weight * x / (size + 1e-6).sqrt()) @ matrix
     assert kind == "ReZero"
     return x + residual.gain * (x @ matrix)
 
@@ -146,4 +150,5 @@ def test_the_order_of_the_sublayers(kind: str) -> None:
 
 
 def test_only_rezero_has_no_norm() -> None:
-    assert [kind for kind in residuals.names() if not isinstance(made(kind), NormedResidual)] == ["rezero"]
+    normed = (NormedResidual, PreRMSNorm)
+    assert [kind for kind in residuals.names() if not isinstance(made(kind), normed)] == ["rezero"]

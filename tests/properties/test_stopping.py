@@ -73,7 +73,10 @@ def test_the_default_finds_what_exact_search_finds(models: str, request: pytest.
     every: list[Transformer] = request.getfixturevalue(models)
     exact, default = search_all(every, BeamConfig(stop="exact")), search_all(every, BeamConfig())
     assert default.agreement(exact) >= 0.995
-    assert search_all(every, GreedyConfig()).mean_score() <= default.mean_score() <= exact.mean_score()
+    # A product of more rows may round differently, so equal outputs have nearly equal scores.
+    greedy, same = search_all(every, GreedyConfig()), 1e-6
+    assert greedy.mean_score() <= default.mean_score() + same
+    assert default.mean_score() <= exact.mean_score() + same
 
 
 def test_counting_ends_stops_too_early(trained: list[Transformer]) -> None:
