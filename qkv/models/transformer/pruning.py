@@ -11,7 +11,7 @@ from qkv.layers.attention.pruning import add_empty_heads, head_columns, keep_hea
 from qkv.layers.attention.recording import name_attentions
 from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.config import TransformerConfig, require_transformer_config
-from qkv.models.transformer.head_ids import SIDES, HeadId, own_attentions
+from qkv.models.transformer.head_ids import SIDES, AttentionPlace, HeadId, own_attentions
 from qkv.models.transformer.model import Transformer, require_transformer
 from qkv.models.transformer.pruned_heads import PrunedHeads
 
@@ -40,7 +40,8 @@ def closed_heads(model: Transformer, closed: Collection[HeadId]) -> Iterator[Non
 def without_gates(saved: SavedModel) -> tuple[SavedModel, list[HeadId]]:
     """A model with its settled gates in W_o instead of in modules of their own, and the heads that they close.
 
-    Where all heads of an attention are closed, one of them is left out of the list: its W_o is 0.
+    Where all heads of an attention are closed, one of them is left out of the list: its W_o is 0. So are heads whose
+    weights the output head reads.
     """
     config = require_transformer_config(saved.config.model, WHAT)
     if config.head_gates is None:
@@ -48,10 +49,16 @@ def without_gates(saved: SavedModel) -> tuple[SavedModel, list[HeadId]]:
     model, closed = copy.deepcopy(require_transformer(saved.model, WHAT)), []
     for place in own_attentions(model):
         heads = [place.heads[head] for head in settle_gates(place.attention)]
-        closed += heads[1:] if len(heads) == place.attention.num_heads else heads
+        if not read_by_head(model, place):
+            closed += heads[1:] if len(heads) == place.attention.num_heads else heads
     name_attentions(model)
     plain = config.model_copy(update={"head_gates": None})
     return replace(saved, model=model, config=saved.config.model_copy(update={"model": plain})), closed
+
+
+def read_by_head(model: Transformer, place: AttentionPlace) -> bool:
+    """Whether the output head reads the weights of this attention: without one of its heads, their mean is another."""
+    return place.side == "cross" and model.head.needs_attention
 
 
 def prune_heads(saved: SavedModel, removed: Collection[HeadId]) -> SavedModel:
@@ -61,6 +68,11 @@ def prune_heads(saved: SavedModel, removed: Collection[HeadId]) -> SavedModel:
     config = require_transformer_config(saved.config.model, WHAT)
     require_prunable(config, removed)
     for place in own_attentions(model):
+        if read_by_head(model, place) and any(head in removed for head in place.heads):
+            raise UsageError(
+                "the output head reads the weights of the cross-attention, so its heads stay; remove heads of encoder "
+                "and decoder"
+            )
         kept = [head.head - 1 for head in place.heads if head not in removed]
         if not kept:
             raise UsageError(f"{place.side} {place.layer}: one head of each attention must stay")

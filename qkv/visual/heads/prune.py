@@ -7,6 +7,8 @@ from qkv.core.errors import UsageError
 from qkv.models.base import Model
 from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.head_ids import HeadId, own_attentions
+from qkv.models.transformer.model import Transformer
+from qkv.models.transformer.pruning import read_by_head
 from qkv.translate.translator import Translator
 from qkv.visual.heads.removal import RemovalScorer, removal_order
 from qkv.visual.heads.weights import require_heads
@@ -16,14 +18,22 @@ ROUNDS = 5
 
 def remove_down_to(saved: SavedModel, left: int, rank: Mapping[HeadId, float]) -> list[HeadId]:
     """The heads to remove, the lowest of `rank` first, so that `left` heads stay."""
-    attentions = [place.heads for place in own_attentions(require_heads(saved.model))]
-    total = sum(map(len, attentions))
-    if not len(attentions) <= left <= total:
+    model = require_heads(saved.model)
+    attentions = [place.heads for place in own_attentions(model)]
+    order, total = removal_order(removable_heads(model), rank), sum(map(len, attentions))
+    least = total - len(order)
+    if not least <= left <= total:
+        read = "" if least == len(attentions) else " (those that the output head reads keep all)"
         raise UsageError(
-            f"--heads {left}: the model has {total} heads, and each of its {len(attentions)} attentions keeps one; "
-            f"give a number from {len(attentions)} to {total}"
+            f"--heads {left}: the model has {total} heads, and each of its {len(attentions)} attentions keeps one"
+            f"{read}; give a number from {least} to {total}"
         )
-    return removal_order(attentions, rank)[: total - left]
+    return order[: total - left]
+
+
+def removable_heads(model: Transformer) -> list[list[HeadId]]:
+    """The heads of each attention whose weights the output head does not read."""
+    return [place.heads for place in own_attentions(model) if not read_by_head(model, place)]
 
 
 def remove_within(scorer: RemovalScorer, limit: float, rank: Mapping[HeadId, float]) -> list[HeadId]:
@@ -31,7 +41,7 @@ def remove_within(scorer: RemovalScorer, limit: float, rank: Mapping[HeadId, flo
 
     The score does not fall steadily, so more heads may be harmless; what is returned has been measured.
     """
-    order = removal_order([place.heads for place in own_attentions(scorer.model)], rank)
+    order = removal_order(removable_heads(scorer.model), rank)
     good, bad = 0, len(order) + 1
     while bad - good > 1:
         middle = (good + bad) // 2

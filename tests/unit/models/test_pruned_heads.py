@@ -10,10 +10,11 @@ from qkv.core.errors import ConfigError, UsageError
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention.pruning import add_empty_heads, head_columns, keep_heads
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
-from qkv.models.transformer.head_ids import HeadId
+from qkv.models.transformer.head_ids import HeadId, own_attentions
 from qkv.models.transformer.model import Transformer
-from qkv.models.transformer.pruning import closed_heads, prune_heads, with_even_heads
+from qkv.models.transformer.pruning import closed_heads, prune_heads, with_even_heads, without_gates
 from qkv.translate.translator import Translator
+from qkv.visual.heads.prune import remove_down_to
 from tests.support.small import batch_of, small_config, small_model, small_text, stir, transformer
 
 UNEVEN = {"encoder": [[2], [1, 3, 4]], "decoder": [[], [1, 2]], "cross": [[1, 2, 3], [4]]}
@@ -124,6 +125,29 @@ def test_a_pruned_model_is_that_with_closed_heads_saved_and_loaded(whole: SavedM
 def test_the_last_head_of_an_attention_stays(whole: SavedModel) -> None:
     with pytest.raises(UsageError, match=r"cross 1: one head of each attention must stay"):
         prune_heads(whole, [HeadId("cross", 1, number) for number in (1, 2, 3, 4)])
+
+
+@pytest.mark.parametrize("chosen", [None, [2]])
+def test_cross_attention_that_the_output_head_copies_with_keeps_its_heads(chosen: list[int] | None) -> None:
+    text, tokenizers = small_text()
+    head = {"kind": "pointer_generator", "heads": chosen}
+    settings: dict[str, Any] = {"num_heads": 4, "head": head, "head_gates": {"penalty": 0.1, "start": -9.0}}
+    config = SavedConfig(model=small_config(**settings), text=text)
+    gated = SavedModel(config.model.build(tokenizers).eval(), tokenizers, config)
+    saved, closed = without_gates(gated)
+    assert {head.side for head in closed} == {"encoder", "decoder"}
+    with pytest.raises(UsageError, match="its heads stay; remove heads of encoder and decoder"):
+        prune_heads(saved, [HeadId("cross", 1, 1)])
+    rank = {head: 1.0 for place in own_attentions(transformer(saved.model)) for head in place.heads}
+    removed = remove_down_to(saved, 12, rank)
+    assert {head.side for head in removed} == {"encoder", "decoder"}
+    with pytest.raises(UsageError, match=r"\(those that the output head reads keep all\); give a number from 12 to 24"):
+        remove_down_to(saved, 11, rank)
+    batch = batch_of([(3, 2), (6, 5)], vocab=len(tokenizers.src))
+    pruned = prune_heads(saved, removed)
+    with torch.no_grad(), closed_heads(transformer(saved.model), removed):
+        for one, other in zip(pruned.model(batch), saved.model(batch), strict=True):
+            torch.testing.assert_close(one, other)
 
 
 def test_exports_have_even_heads_and_the_same_outputs(whole: SavedModel, tmp_path: Path) -> None:
