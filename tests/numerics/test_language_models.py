@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from qkv.core.errors import UsageError
 from qkv.data.tasks.labelled import text_rows
 from qkv.export.folder import export_model
 from qkv.export.importing.folder import import_model
+from qkv.export.importing.gpt2 import gpt2_config
 from qkv.models.language.causal import CausalLM
 from qkv.models.language.masked import MaskedLM
 from qkv.models.language.text_to_text import TextToTextConfig
@@ -67,6 +70,23 @@ def test_gpt2_is_imported(tmp_path: Path, activation: str) -> None:
         wanted = theirs(torch.tensor([[their_of[i] or 0 for i in ids[0].tolist()]])).logits.log_softmax(-1)
     known = [our for our in range(len(saved.tokenizers.src)) if our not in (0, 1, 2, 4)]
     torch.testing.assert_close(found[..., known], wanted[..., [their_of[i] or 0 for i in known]], atol=ATOL, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx true .* only with false"),
+        ({"scale_attn_weights": False}, "scale_attn_weights false cannot be imported, only with true"),
+        ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon 1e-06 cannot be imported, only with 1e-05"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings false cannot be imported, only with true"),
+        ({"activation_function": "silu"}, "the activation silu cannot be imported, only gelu_new, gelu, relu"),
+    ],
+)
+def test_a_gpt2_that_computes_otherwise_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    config = transformers.GPT2Config(n_positions=16, n_embd=12, n_layer=1, n_head=3)
+    assert gpt2_config(config.to_dict()).d_model == 12
+    with pytest.raises(UsageError, match=sentence):
+        gpt2_config(config.to_dict() | settings)
 
 
 def test_a_causal_lm_is_exported_to_gpt2(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """GPT-2 (Radford et al. 2019) of Hugging Face as `causal_lm`."""
 
+import json
 from typing import Any
 
 from torch import Tensor
@@ -17,6 +18,13 @@ from qkv.models.language.causal import CausalLMConfig
 from qkv.text import SPECIAL, TextConfig
 
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
+FIXED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
+}
+"""Settings of config.json that have one value here, their default."""
 
 
 def gpt2_config(theirs: dict[str, Any]) -> CausalLMConfig:
@@ -24,6 +32,11 @@ def gpt2_config(theirs: dict[str, Any]) -> CausalLMConfig:
     activation = theirs.get("activation_function", "gelu_new")
     if activation not in ACTIVATIONS:
         raise UsageError(f"a GPT-2 with the activation {activation} cannot be imported, only {', '.join(ACTIVATIONS)}")
+    for name, only in FIXED.items():
+        if theirs.get(name, only) != only:
+            raise UsageError(
+                f"a GPT-2 with {name} {json.dumps(theirs[name])} cannot be imported, only with {json.dumps(only)}"
+            )
     return CausalLMConfig(
         d_model=theirs["n_embd"],
         d_ff=theirs.get("n_inner") or 4 * theirs["n_embd"],
