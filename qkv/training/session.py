@@ -123,7 +123,7 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     seed_for(recipe.seed, "weights")
     model = recipe.model.build(prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:
-        copy_weights(model, recipe.start_from, prepared.tokenizers)
+        copy_weights(model, recipe.model, recipe.start_from, prepared.tokenizers)
     ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
     learner = Learner(model, recipe.optimizer.build(model), ema)
     state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)

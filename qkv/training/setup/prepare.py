@@ -13,6 +13,7 @@ from qkv.core.files import new_folder, verify_folder
 from qkv.data.tasks import Store, task_of
 from qkv.data.tasks.base import TextPart
 from qkv.models.base import Model
+from qkv.models.config import ModelConfig
 from qkv.models.saved.folder import TOKENIZER, SavedConfig, SavedModel, load_model
 from qkv.models.saved.locate import locate_model
 from qkv.models.saved.weights import load_weights, named_weights
@@ -27,6 +28,8 @@ GATE = ".output.log_a"
 """The gates of `model.head_gates`."""
 ENCODER = "encoder."
 """What a model takes from one of another kind (`Model.starts_from`)."""
+MEANING = ("num_heads", "residual", "feed_forward", "positions", "norm_eps")
+"""Keys of a model that change what its weights mean, but not always their names and shapes."""
 
 
 def tokenizers_of(start_from: Path) -> Path:
@@ -34,10 +37,12 @@ def tokenizers_of(start_from: Path) -> Path:
     return locate_model(start_from) / TOKENIZER
 
 
-def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> None:
-    """Give `model` the weights of the one in `start_from`, or of the best one of the run there."""
+def copy_weights(model: Model, config: ModelConfig, start_from: Path, tokenizers: TokenizerPair) -> None:
+    """Give `model`, built from `config`, the weights of the one in `start_from`, or of the best of the run there."""
     folder = locate_model(start_from)
     saved = load_model(folder)
+    if saved.config.model.kind == config.kind or saved.model.kind in model.starts_from:
+        _require_same_meaning(config, saved.config.model, start_from)
     if saved.model.kind in model.starts_from:
         _copy_common(model, saved, start_from, tokenizers)
         return
@@ -53,6 +58,19 @@ def copy_weights(model: Model, start_from: Path, tokenizers: TokenizerPair) -> N
         )
     tables = {name: with_new_ids(found[name], fresh[name]) for name in found if name.endswith(TABLE)}
     load_weights(model, found | tables | kept, folder)
+
+
+def _require_same_meaning(ours: ModelConfig, theirs: ModelConfig, start_from: Path) -> None:
+    """Refuse weights that would fit and compute something else; of a part, its kind counts."""
+    for name in MEANING:
+        if not (hasattr(ours, name) and hasattr(theirs, name)):
+            continue
+        own, other = (getattr(part, "kind", part) for part in (getattr(ours, name), getattr(theirs, name)))
+        if own != other:
+            raise UsageError(
+                f"start_from {start_from}: has model.{name} {other}, not {own}; "
+                f"give model.{name}={other} to use its weights"
+            )
 
 
 def _is_new(name: str) -> bool:

@@ -183,6 +183,9 @@ def test_a_run_starts_from_a_model_of_the_same_kind_and_vocabulary(data: Path, b
     recipe = plain(data, scratch / "run", 2) | {"start_from": str(base)}
     with pytest.raises(UsageError, match="is another kind of model"):
         Trainer(as_recipe(changed(recipe, model={"decoder_layers": 2}))).train()
+    for name, value in {"num_heads": 1, "residual": "deepnorm", "feed_forward": "gelu", "positions": "alibi"}.items():
+        with pytest.raises(UsageError, match=rf"has model\.{name} \w+, not {value}; give model\.{name}=\w+ to use"):
+            Trainer(as_recipe(changed(recipe, model={name: value}) | {"run": str(scratch / name)})).train()
     other = scratch / "other"
     Trainer(as_recipe(changed(plain(data, other, 1), text={"shared": {"kind": "char", "max_size": 6}}))).train()
     with pytest.raises(UsageError, match="has another vocabulary"):

@@ -112,6 +112,10 @@ def test_it_learns_then_labels_texts_and_words(tmp_path: Path) -> None:
     pretrained = load_model(tmp_path / "run")
     labelled = Trainer(label_recipe(tmp_path, "classifier", "labelled", animal, start_from=tmp_path / "run")).train()
     assert labelled.scores["exact"] == 100
+    another = label_recipe(tmp_path, "classifier", "labelled", animal, start_from=tmp_path / "run", run=tmp_path / "b")
+    another = another.model_copy(update={"model": another.model.model_copy(update={"norm_eps": 1e-5})})
+    with pytest.raises(UsageError, match=r"has model\.norm_eps 1e-12, not 1e-05; give model\.norm_eps=1e-12"):
+        Trainer(another).train()
     tagged = Trainer(label_recipe(tmp_path, "tagger", "tagged", word_kinds)).train()
     assert tagged.scores["exact"] == 100
     classifier = load_model(tmp_path / "labelled")
