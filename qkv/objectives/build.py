@@ -17,6 +17,7 @@ from qkv.models.decoders.base import DecoderConfig
 from qkv.objectives.attention.base import attention_problem
 from qkv.objectives.base import Objective
 from qkv.objectives.draft_heads import DraftHeadLoss
+from qkv.objectives.noise import SwapConfig
 from qkv.objectives.parts import ObjectiveParts, objectives
 from qkv.objectives.smoothing import ConfidencePenalty, Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig
@@ -50,6 +51,17 @@ def learning_problem(model: ModelConfig, data: DataConfig) -> str | None:
 def objective_problem(config: ObjectiveConfig, model: ModelConfig, data_kind: str) -> str | None:
     """Why the objective's settings do not go with what the model learns from the data; None: they do."""
     return objective_kinds[model.learns[data_kind]].problem(config, model)
+
+
+def packing_problem(config: ObjectiveConfig, data: DataConfig) -> str | None:
+    """Why the objective's settings do not go with several texts a row; None: they do."""
+    if not data.packs:
+        return None
+    if config.consistency is not None:
+        return "objective.consistency reads one text a row; leave out data.packed"
+    if any(isinstance(noise, SwapConfig) for noise in config.noise):
+        return "objective.noise swap would move tokens from one text of a row to another; leave out data.packed"
+    return None
 
 
 def objective_of(

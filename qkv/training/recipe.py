@@ -14,7 +14,7 @@ from qkv.evaluation.metrics.registry import METRICS, MetricName
 from qkv.models.config import Seq2SeqConfig, models
 from qkv.models.kinds import AnyModel
 from qkv.models.transformer.config import TransformerConfig
-from qkv.objectives.build import learning_problem, objective_problem
+from qkv.objectives.build import learning_problem, objective_problem, packing_problem
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.default import search_problem
 from qkv.search.kinds import AnySearch
@@ -199,6 +199,8 @@ class Recipe(ExtensibleConfig):
         if measured and not self.data.has_dev:
             raise ValueError("validation.metrics and validation.patience need dev data: give data.dev or data.holdout")
         if problem := objective_problem(self.objective, self.model, self.data.kind):
+            raise ValueError(problem)
+        if problem := packing_problem(self.objective, self.data):
             raise ValueError(problem)
         learned = [loss.kind for loss in self.objective.attention if loss.needs_alignments]
         corpora = self.data.train if isinstance(self.data, PairsConfig) else ()

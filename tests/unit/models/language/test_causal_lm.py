@@ -156,6 +156,14 @@ def test_it_learns_generates_and_resumes_bit_for_bit(tmp_path: Path) -> None:
         ({"validation": {"metrics": ["exact"]}}, "model.kind causal_lm has no outputs to compare on data.kind texts"),
         ({"validation": {"search": "greedy"}}, "validation.search: model.kind causal_lm is not searched"),
         ({"text": {"shared": None, "src": "char", "tgt": "char"}}, "takes shared; src and tgt was given"),
+        (
+            {"data": {"packed": True}, "objective": {"consistency": "rdrop"}},
+            "objective.consistency reads one text a row; leave out data.packed",
+        ),
+        (
+            {"data": {"packed": True}, "objective": {"noise": [{"kind": "drop"}, {"kind": "swap"}]}},
+            "objective.noise swap would move tokens from one text .* leave out data.packed",
+        ),
         ({"data": {"max_tokens": 2000}}, "model.positions.max_length .1024. is below 2001"),
     ],
 )
