@@ -3,6 +3,8 @@
 src     = <s> ids </s>
 tgt_in  = <s> ids           tgt_out = ids </s>
 
+tgt_weight is 0 on the </s> of a piece of a text that continues behind it: nothing ends there.
+
 A packed row holds several texts one after the other: `segments` says which one a position belongs to, and
 `positions` starts again at 0 with each of them.
 """
@@ -36,15 +38,23 @@ class TextBatch(Batch):
         return replace(super()._each(change, examples), segments=segments, positions=positions)
 
 
-def collate_texts(ids: Sequence[Sequence[int]], special: SpecialIds, examples: Sequence[int]) -> TextBatch:
-    """Each text is a row of its own."""
+def collate_texts(
+    ids: Sequence[Sequence[int]], special: SpecialIds, examples: Sequence[int], ends: Sequence[bool] | None = None
+) -> TextBatch:
+    """Each text is a row of its own; `ends` says which ones end where their tokens do (None: all)."""
     src, src_keep = padded([[special.bos, *own, special.eos] for own in ids], special.pad)
     tgt_in, _ = padded([[special.bos, *own] for own in ids], special.pad)
     tgt_out, keep = padded([[*own, special.eos] for own in ids], special.pad)
-    return TextBatch(src, src_keep, tgt_in, tgt_out, keep.float(), list(examples))
+    weight = keep if ends is None else _weights([[own] for own in ids], [[end] for end in ends])
+    return TextBatch(src, src_keep, tgt_in, tgt_out, weight.float(), list(examples))
 
 
-def collate_packed(rows: Sequence[Sequence[Sequence[int]]], special: SpecialIds, examples: Sequence[int]) -> TextBatch:
+def collate_packed(
+    rows: Sequence[Sequence[Sequence[int]]],
+    special: SpecialIds,
+    examples: Sequence[int],
+    ends: Sequence[Sequence[bool]] | None = None,
+) -> TextBatch:
     """Each row holds several texts; `examples` are the first ones of the rows. There is no source side."""
     tgt_in, _ = padded([[i for own in row for i in (special.bos, *own)] for row in rows], special.pad)
     tgt_out, keep = padded([[i for own in row for i in (*own, special.eos)] for row in rows], special.pad)
@@ -52,4 +62,12 @@ def collate_packed(rows: Sequence[Sequence[Sequence[int]]], special: SpecialIds,
     segments, _ = padded([[n for n, length in enumerate(row, start=1) for _ in range(length)] for row in lengths], 0)
     positions, _ = padded([[place for length in row for place in range(length)] for row in lengths], 0)
     nothing = torch.empty(len(rows), 0, dtype=torch.long)
-    return TextBatch(nothing, nothing.bool(), tgt_in, tgt_out, keep.float(), list(examples), None, segments, positions)
+    weight = (keep if ends is None else _weights(rows, ends)).float()
+    return TextBatch(nothing, nothing.bool(), tgt_in, tgt_out, weight, list(examples), None, segments, positions)
+
+
+def _weights(rows: Sequence[Sequence[Sequence[int]]], ends: Sequence[Sequence[bool]]) -> Tensor:
+    """1 on each token, and on the </s> of a text that ends; 0 elsewhere."""
+    both = [zip(row, own, strict=True) for row, own in zip(rows, ends, strict=True)]
+    weights, _ = padded([[i for ids, end in row for i in (*[1] * len(ids), int(end))] for row in both], 0)
+    return weights

@@ -47,7 +47,10 @@ class TextReport(StoreReport):
 
 
 class TextStore(PairStore):
-    """A prepared corpus of texts; `src_len` has their tokens, END included."""
+    """A prepared corpus of texts; `src_len` has their tokens, END included, and `tgt_len` those to be predicted.
+
+    That is one fewer, END, for a piece of a text that continues behind it.
+    """
 
     def __init__(self, folder: Path, about: About, fingerprint: str) -> None:
         super().__init__(folder, about, fingerprint)
@@ -64,6 +67,12 @@ class TextStore(PairStore):
     def texts(self, indices: Sequence[int]) -> list[str]:
         """These texts, in this order."""
         return [text for text, _ in self.read(indices)]
+
+    def ends(self, indices: Sequence[int]) -> list[bool]:
+        """Whether each of these is the end of its text, and not a piece that continues."""
+        rows = list(indices)
+        found: list[bool] = (self.tgt_len[rows] == self.src_len[rows]).tolist()
+        return found
 
 
 def split_text(text: str, tokenizer: Tokenizer, longest: int) -> list[str]:
@@ -125,30 +134,34 @@ class _TextWriter:
         self._stack.close()
 
     def add(self, texts: Sequence[str]) -> None:
-        pieces = list(self._pieces(texts))
+        split = list(self._pieces(texts))
+        pieces = [piece for own in split for piece in own]
+        continues = [number < len(own) for own in split for number in range(1, len(own) + 1)]
         ids = self.tokenizer.encode_batch(pieces)
-        kept = [(piece.encode(), own) for piece, own in zip(pieces, ids, strict=True) if own]
+        kept = [(piece.encode(), own, more) for piece, own, more in zip(pieces, ids, continues, strict=True) if own]
         self.empty += len(pieces) - len(kept)
-        starts = np.cumsum([self.position, *(len(raw) for raw, _ in kept)])
-        index = np.array([(start, len(raw), 0) for start, (raw, _) in zip(starts, kept, strict=False)], dtype=INDEX)
-        lengths = np.array([len(own) + 1 for _, own in kept], dtype=LENGTH).tobytes()
+        starts = np.cumsum([self.position, *(len(raw) for raw, _, _ in kept)])
+        index = np.array([(start, len(raw), 0) for start, (raw, _, _) in zip(starts, kept, strict=False)], dtype=INDEX)
+        lengths = np.array([len(own) + 1 for _, own, _ in kept], dtype=LENGTH)
+        predicted = lengths - np.array([more for _, _, more in kept], dtype=LENGTH)
         self.position = int(starts[-1])
         self.kept += len(kept)
-        self.tokens += sum(len(own) + 1 for _, own in kept)
-        self.unknown += sum(own.count(self.tokenizer.special.unk) for _, own in kept)
-        content = (b"".join(raw for raw, _ in kept), index.tobytes(), lengths, lengths)
+        self.tokens += int(lengths.sum())
+        self.unknown += sum(own.count(self.tokenizer.special.unk) for _, own, _ in kept)
+        content = (b"".join(raw for raw, _, _ in kept), index.tobytes(), lengths.tobytes(), predicted.tobytes())
         for file, part in zip(self._files, content, strict=True):
             file.write(part)
 
-    def _pieces(self, texts: Sequence[str]) -> Iterator[str]:
+    def _pieces(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """Each text, in pieces if it is too long."""
         filled = [text for text in texts if text.strip()]
         self.empty += len(texts) - len(filled)
         for text, ids in zip(filled, self.tokenizer.encode_batch(filled), strict=True):
             if len(ids) <= self.longest:
-                yield text
+                yield [text]
             else:
                 self.split += 1
-                yield from split_text(text, self.tokenizer, self.longest)
+                yield split_text(text, self.tokenizer, self.longest)
 
     def report(self, counts: ReadCounts) -> TextReport:
         return TextReport(

@@ -44,7 +44,7 @@ class TextStream:
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> TextBatch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
         chosen: list[int] = share(self.plan(epoch).batch(index), rank, world).tolist()
-        return collate_texts(self.ids(chosen, epoch), self.tokenizer.special, chosen)
+        return collate_texts(self.ids(chosen, epoch), self.tokenizer.special, chosen, self.store.ends(chosen))
 
     def names(self, examples: Sequence[int]) -> list[str]:
         """The texts."""
@@ -85,7 +85,8 @@ class PackedStream(TextStream):
         texts = [self.order[self.starts[row] : self.starts[row + 1]].tolist() for row in rows.tolist()]
         ids = iter(self.ids([example for row in texts for example in row], epoch))
         packed = [[next(ids) for _ in row] for row in texts]
-        return collate_packed(packed, self.tokenizer.special, [row[0] for row in texts])
+        ends = [self.store.ends(row) for row in texts]
+        return collate_packed(packed, self.tokenizer.special, [row[0] for row in texts], ends)
 
 
 def packed_rows(lengths: LengthArray, longest: int) -> Indices:

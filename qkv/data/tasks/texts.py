@@ -178,7 +178,7 @@ class TextsTask(DataTask[CorpusPart, TextStore]):
         for chunk in train.chunks():
             for ids in tokenizers.src.encode_batch([text for text, _ in chunk]):
                 counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
-            counts[tokenizers.src.special.eos] += len(chunk)
+        counts[tokenizers.src.special.eos] += sum(train.ends(range(len(train))))
         return counts
 
 

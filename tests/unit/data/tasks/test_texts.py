@@ -84,6 +84,21 @@ def test_a_long_text_is_split_at_spaces_and_nothing_is_lost(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("packed", [False, True])
+def test_only_the_last_piece_of_a_long_text_learns_to_end(tmp_path: Path, packed: bool) -> None:
+    long, short = " ".join(SENTENCES[:9]), SENTENCES[9]
+    found = stream(config(tmp_path, f"{short}\n{long}\n{short}\n", packed=packed), tmp_path)
+    pieces = len(found.store) - 2
+    assert pieces > 2
+    assert found.store.ends(range(len(found.store))) == [True, *[False] * (pieces - 1), True, True]
+    batches = [found.batch(0, index) for index in range(len(found.plan(0)))]
+    learned = [i for batch in batches for i in batch.tgt_out[batch.tgt_weight > 0].tolist()]
+    assert learned.count(TOKENIZERS.src.special.eos) == 3
+    assert len(learned) == 3 + len(TOKENIZERS.src.encode(long)) + 2 * len(TOKENIZERS.src.encode(short))
+    frequencies = task_of(config(tmp_path)).frequencies(found.store, TOKENIZERS)
+    assert frequencies[TOKENIZERS.src.special.eos] == 3
+
+
+@pytest.mark.parametrize("packed", [False, True])
 def test_an_epoch_has_every_text_once_in_an_order_of_its_own(tmp_path: Path, packed: bool) -> None:
     found = stream(config(tmp_path, packed=packed), tmp_path)
     assert isinstance(found, PackedStream) is packed
