@@ -76,13 +76,34 @@ class TextStore(PairStore):
 
 
 def split_text(text: str, tokenizer: Tokenizer, longest: int) -> list[str]:
-    """Pieces of at most `longest` tokens that give the text when they are joined, cut at spaces where there are any."""
-    if len(tokenizer.encode(text)) <= longest or len(text) < 2:
-        return [text]
-    middle = len(text) // 2
-    spaces = [place for place in (text.rfind(" ", 1, middle), text.find(" ", middle)) if place > 0]
-    cut = min(spaces, key=lambda place: abs(place - middle)) if spaces else middle
-    return split_text(text[:cut], tokenizer, longest) + split_text(text[cut:], tokenizer, longest)
+    """Pieces of at most `longest` tokens that give the text when they are joined.
+
+    Each is as long as it can be when it ends before a space, or anywhere where there is no space.
+    """
+    pieces = []
+    while text:
+        size = _fitting(text, tokenizer, longest)
+        pieces.append(text[:size])
+        text = text[size:]
+    return pieces
+
+
+def _fitting(text: str, tokenizer: Tokenizer, longest: int) -> int:
+    """The characters of the first piece; at least one."""
+
+    def fits(size: int) -> bool:
+        return len(tokenizer.encode(text[:size])) <= longest
+
+    low, high = 1, longest + 1
+    while fits(high):
+        if high >= len(text):
+            return len(text)
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    space = text.rfind(" ", 1, low + 1)
+    return space if space > 0 and fits(space) else low
 
 
 def build_text_store(

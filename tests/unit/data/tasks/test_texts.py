@@ -12,6 +12,7 @@ from qkv.data.tasks.base import task_of
 from qkv.data.tasks.text_store import TextStore, split_text
 from qkv.data.tasks.text_stream import PackedStream, TextStream, packed_rows
 from qkv.data.tasks.texts import TextsConfig
+from qkv.text.character import CharacterConfig
 from tests.support.language import SENTENCES, words
 
 TOKENIZERS = words()
@@ -77,6 +78,13 @@ def test_a_long_text_is_split_at_spaces_and_nothing_is_lost(tmp_path: Path) -> N
     pieces = split_text(text, TOKENIZERS.src, 7)
     assert "".join(pieces) == text
     assert max(len(TOKENIZERS.src.encode(piece)) for piece in pieces) <= 7
+    assert [len(piece.split()) for piece in pieces] == [7] * 7 + [5]
+    characters = CharacterConfig().train([text])
+    for longest in (1, 2, 7, 30):
+        found = split_text(text + "x" * 50, characters, longest)
+        assert "".join(found) == text + "x" * 50
+        assert max(map(len, characters.encode_batch(found))) <= longest
+    assert split_text("the cat sat " + "x" * 8, characters, 6) == ["the", " cat", " sat", " xxxxxx", "xx"]
     store = prepared(config(tmp_path, text + "\n"), tmp_path)
     assert int(store.src_len.max()) <= 16
     assert [word for piece in store.texts(range(len(store))) for word in piece.split()] == text.split()
