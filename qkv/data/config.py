@@ -118,9 +118,14 @@ class BatchConfig(Config):
     tokens: int = Field(default=4096, ge=2)
     """At most this many positions a side, padding included: rows x max(source length, target length)."""
     pairs: int | None = Field(default=None, ge=1)
-    """At most this many pairs (null: no limit)."""
+    """At most this many pairs, texts (packed: rows), images or windows (null: no limit)."""
     curriculum: CurriculumConfig | None = None
     """Short pairs first (null: all pairs from the first epoch on)."""
+
+    @property
+    def single_tokens(self) -> int:
+        """At most this many examples that count as one token each, such as images."""
+        return min(self.tokens, self.pairs or self.tokens)
 
     @property
     def of_everything(self) -> "BatchConfig":

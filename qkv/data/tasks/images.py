@@ -134,7 +134,7 @@ class ImagesTask(DataTask[ImagePart, ImageStore]):
     def stream(
         self, store: ImageStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
     ) -> ImageStream:
-        return ImageStream(store, batch.tokens, seed)
+        return ImageStream(store, batch.single_tokens, seed)
 
     def check(
         self,
@@ -148,7 +148,7 @@ class ImagesTask(DataTask[ImagePart, ImageStore]):
 
     def batches(self, train: ImageStore, batch: BatchConfig) -> float:
         weighted = sum(own.weight * (own.stop - own.start) for own in train.ranges)
-        return max(1.0, weighted / batch.tokens)
+        return max(1.0, weighted / batch.single_tokens)
 
     def facts(self, train: ImageStore) -> dict[str, Any]:
         return {"labels": train.classes}

@@ -183,7 +183,7 @@ class SeriesTask(DataTask[SeriesPart, SeriesStore]):
     def stream(
         self, store: SeriesStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
     ) -> SeriesStream:
-        return SeriesStream(store, self.data.context, self.data.horizon, batch.tokens, seed)
+        return SeriesStream(store, self.data.context, self.data.horizon, batch.single_tokens, seed)
 
     def check(
         self,
@@ -198,7 +198,7 @@ class SeriesTask(DataTask[SeriesPart, SeriesStore]):
         return SeriesCheck(summaries, windows, self.data.context, self.data.horizon)
 
     def batches(self, train: SeriesStore, batch: BatchConfig) -> float:
-        return max(1.0, self._windows(train) / batch.tokens)
+        return max(1.0, self._windows(train) / batch.single_tokens)
 
     def facts(self, train: SeriesStore) -> dict[str, Any]:
         return {"period": self.data.period}

@@ -158,7 +158,9 @@ class TextsTask(DataTask[CorpusPart, TextStore]):
 
     def batches(self, train: TextStore, batch: BatchConfig) -> float:
         tokens = sum(each.weight * float(train.src_len[each.start : each.stop].sum()) for each in train.ranges)
-        return max(tokens / batch.tokens, 1.0)
+        texts = sum(each.weight * (each.stop - each.start) for each in train.ranges)
+        rows = tokens / self.data.max_tokens if self.data.packed else texts
+        return max(tokens / batch.tokens, rows / batch.pairs if batch.pairs else 0.0, 1.0)
 
     def facts(self, train: TextStore) -> dict[str, Any]:
         return {"longest_src": int(train.src_len.max()), "median_src": int(np.median(train.src_len))}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.core.errors import ConfigError, UsageError
+from qkv.data.config import BatchConfig
 from qkv.data.tasks import task_of
 from qkv.text import TextConfig
 from qkv.training.recipe import Recipe
@@ -73,3 +74,13 @@ def test_sizes_that_do_not_fit_the_images_are_said(root: Path, key: str, value: 
     train = task.prepare(task.parts(), TOKENIZERS, root / "data")["train"]
     assert sentence in (found.model.misfit(train) or "")
     assert recipe(root).model.misfit(train) is None
+
+
+def test_a_batch_has_at_most_as_many_as_batch_pairs_says(root: Path) -> None:
+    task, tokenizers = task_of(recipe(root).data), TOKENIZERS
+    train = task.prepare(task.parts(), tokenizers, root / "data")["train"]
+    few = BatchConfig(tokens=64, pairs=4)
+    stream: Any = task.stream(train, tokenizers, few, seed=1)
+    sizes = [len(stream.batch(0, index)) for index in range(len(stream.plan(0)))]
+    assert (sum(sizes), max(sizes)) == (20, 4)
+    assert task.batches(train, few) == 20 / 4

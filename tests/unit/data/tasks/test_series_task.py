@@ -90,3 +90,13 @@ def test_held_out_values_do_not_fill_a_gap_of_train(tmp_path: Path) -> None:
     stores = task.prepare(task.parts(), TextConfig().train(lambda: [], lambda: []), tmp_path / "data")
     assert stores["train"].series[0].values.tolist() == [*range(23), 22, 22]
     assert stores["dev"].series[0].values.tolist() == [*range(29), 1000]
+
+
+def test_a_batch_has_at_most_as_many_as_batch_pairs_says(root: Path) -> None:
+    task, tokenizers = task_of(recipe(root).data), TextConfig().train(lambda: [], lambda: [])
+    train = task.prepare(task.parts(), tokenizers, root / "data")["train"]
+    few = BatchConfig(tokens=64, pairs=4)
+    stream: Any = task.stream(train, tokenizers, few, seed=1)
+    sizes = [len(stream.batch(0, index)) for index in range(len(stream.plan(0)))]
+    assert (sum(sizes), max(sizes)) == (42, 4)
+    assert task.batches(train, few) == 42 / 4

@@ -127,6 +127,15 @@ def test_an_epoch_has_every_text_once_in_an_order_of_its_own(tmp_path: Path, pac
     assert sorted(example for part in shares for example in part.examples) == sorted(whole.examples)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_number_of_batches_follows_batch_pairs(tmp_path: Path, packed: bool) -> None:
+    data, few = config(tmp_path, packed=packed), BatchConfig(tokens=64, pairs=2)
+    task, store = task_of(data), prepared(data, tmp_path)
+    batches = len(task.stream(store, TOKENIZERS, few, seed=1).plan(0))
+    assert task.batches(store, few) == pytest.approx(batches, rel=0.15)
+    assert task.batches(store, BATCH) < 0.6 * batches
+
+
 def test_rows_are_as_full_as_they_can_be() -> None:
     assert packed_rows(np.array([3, 4, 5, 9, 2, 2], dtype=np.uint32), 9).tolist() == [0, 2, 3, 4, 6]
 
