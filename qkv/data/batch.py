@@ -20,6 +20,8 @@ from qkv.text.special import SpecialIds
 class Batch:
     """A training batch."""
 
+    smaller_examples = "lower data.max_src_tokens and data.max_tgt_tokens"
+
     src: SrcIds
     src_keep: SrcKeep
     """True on tokens, False on padding."""

@@ -107,5 +107,6 @@ def _explained(error: BaseException, batch: TrainingBatch) -> BaseException:
         return error
     return QkvError(
         f"out of memory on a batch of {batch.size}, also after splitting it; "
-        "lower batch.tokens (and raise training.accumulate to keep the update's size) or data.max_src_tokens"
+        "lower batch.tokens (and raise training.accumulate to keep the update's size), or "
+        f"{batch.smaller_examples}"
     )

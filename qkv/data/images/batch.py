@@ -21,6 +21,8 @@ def scaled_pixels(pixels: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 class ImageBatch:
     """Images and the numbers of their classes."""
 
+    smaller_examples = "raise model.patch"
+
     images: Float[Tensor, "B channels height width"]
     labels: Int[Tensor, " B"]
     examples: list[int]

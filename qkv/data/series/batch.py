@@ -18,6 +18,8 @@ from qkv.data.store import CorpusRange
 class SeriesBatch:
     """Windows and what follows them; each series by itself, so there is one channel."""
 
+    smaller_examples = "lower model.context"
+
     past: Float[Tensor, "B context 1"]
     future: Float[Tensor, "B horizon 1"]
     scale: Float[Tensor, " B"]

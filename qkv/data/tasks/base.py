@@ -31,6 +31,10 @@ class TrainingBatch(Protocol):
     def size(self) -> str:
         """For a message, such as `12 pairs up to 40 tokens long`."""
 
+    @property
+    def smaller_examples(self) -> str:
+        """What to change for smaller examples, for a message, such as `lower data.max_tokens`."""
+
     def __len__(self) -> int: ...
 
     def to(self, device: Any) -> Self:

@@ -24,6 +24,8 @@ from qkv.text.special import SpecialIds
 class TextBatch(Batch):
     """A batch of texts: for a causal model the target sides, for an encoder the source side."""
 
+    smaller_examples = "lower data.max_tokens"
+
     segments: Tensor | None = None
     """[B, T], which text of its row a position of `tgt_in` belongs to; None: each row is one text."""
     positions: Tensor | None = None

@@ -38,7 +38,12 @@ class TextStream:
         return latest[1]
 
     def new_plan(self, epoch: int) -> BatchPlan:
-        lengths = self.store.src_len
+        lengths, tokens = self.store.src_len, self.budget.tokens
+        if (longest := int(lengths.max())) > tokens:
+            raise UsageError(
+                f"batch.tokens is {tokens}, but the longest text has {longest} tokens; raise batch.tokens, or lower "
+                "data.max_tokens"
+            )
         return epoch_plan(lengths, lengths, self.store.ranges, self.seed, epoch, self.budget)
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> TextBatch:

@@ -11,13 +11,17 @@ from torch import Tensor
 from qkv.core.errors import QkvError
 from qkv.core.files import sha256_of
 from qkv.data.batch import Batch
+from qkv.data.images.batch import ImageBatch
+from qkv.data.series.batch import SeriesBatch
 from qkv.data.tasks.base import TrainingBatch
+from qkv.data.tasks.text_batch import collate_texts
 from qkv.layers.feed_forward import FeedForward
 from qkv.models.base import Model
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport, Objective
 from qkv.objectives.teacher_forcing import TeacherForcing
+from qkv.text.special import SPECIAL
 from qkv.training.distributed import Team
 from qkv.training.loop import Loop
 from qkv.training.progress import SilentTrainingReporter
@@ -121,6 +125,19 @@ def test_out_of_memory_twice(loop: Loop) -> None:
     assert len(one) == 1
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
         add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)
+
+
+@pytest.mark.parametrize(
+    ("batch", "remedy"),
+    [
+        (collate_texts([[7, 8]], SPECIAL, [0]), r"lower data\.max_tokens"),
+        (ImageBatch(torch.zeros(1, 1, 4, 4), torch.tensor([0]), [0]), r"raise model\.patch"),
+        (SeriesBatch(torch.zeros(1, 4, 1), torch.zeros(1, 2, 1), torch.ones(1), [0]), r"lower model\.context"),
+    ],
+)
+def test_out_of_memory_names_a_key_that_the_data_has(loop: Loop, batch: TrainingBatch, remedy: str) -> None:
+    with pytest.raises(QkvError, match=rf"out of memory .* lower batch\.tokens .*, or {remedy}$"):
+        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [batch], 1, False)
 
 
 def test_other_errors_are_not_hidden(loop: Loop) -> None:

@@ -144,6 +144,8 @@ def test_a_row_must_fit_into_a_batch(tmp_path: Path) -> None:
     store = prepared(config(tmp_path, packed=True), tmp_path)
     with pytest.raises(UsageError, match=r"batch.tokens is 8, but a packed row has 16 tokens"):
         PackedStream(store, TOKENIZERS.src, BatchConfig(tokens=8), 1).plan(0)
+    with pytest.raises(UsageError, match=r"batch.tokens is 6, but the longest text has 7 .* lower data.max_tokens$"):
+        TextStream(store, TOKENIZERS.src, BatchConfig(tokens=6), 1).plan(0)
 
 
 def test_data_check_speaks_for_texts(tmp_path: Path) -> None:
