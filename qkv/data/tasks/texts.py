@@ -44,7 +44,8 @@ class TextsConfig(DataConfig):
     invalid_utf8: Policy = "error"
     """A text that is not valid UTF-8: `error` stops, `skip` drops it, `replace` puts U+FFFD in."""
     max_tokens: int = Field(default=256, ge=2)
-    """A text with more tokens, the end token included, is split at a space. A packed row has so many tokens."""
+    """A text with more tokens, the end token included, is split, before a space where there is one. A packed row has so
+    many tokens."""
     packed: bool = False
     """Several texts a row, which do not attend to each other; for causal_lm."""
 

@@ -38,7 +38,7 @@ class TextToTextConfig(TransformerConfig):
         return TokenizerPair(made, made)
 
     def build(self, tokenizers: TokenizerPair) -> Transformer:
-        """Without biases in the attentions: they are zero and stay so."""
+        """Every bias keeps the value it begins with, which is zero in the attentions."""
         model = super().build(tokenizers)
         for name, parameter in model.named_parameters():
             if name.endswith(".bias"):
