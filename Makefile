@@ -23,7 +23,7 @@ demo: .venv/installed ## train a small model on real data in a few minutes and s
 	$(BIN)/qkv demo
 
 serve: .venv/installed ## serve the models that come with the package, as LibreTranslate does, on port 5000
-	$(BIN)/qkv serve es-en
+	$(BIN)/qkv serve es-en cmudict
 
 # One thread a process: pytest already runs one process for each core.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -16,6 +16,13 @@ from tests.support.forks import Forks
 
 LARGEST = 5_000_000
 KNOWN = {
+    "cmudict": {
+        "table": "T EY B AH L",
+        "paper": "P EY P ER",
+        "suspense": "S AH S P EH N S",
+        "running": "R AH N IH NG",
+        "yellow": "Y EH L OW",
+    },
     "es-en": {
         "No sé.": "I don't know.",
         "Tengo hambre.": "I'm hungry.",
