@@ -22,7 +22,7 @@ help: ## show this list
 demo: .venv/installed ## train a small model on real data in a few minutes and show what it learnt
 	$(BIN)/qkv demo
 
-serve: .venv/installed ## serve the models that come with the package, as LibreTranslate does, on port 5000
+serve: .venv/installed ## serve the models that come with the package, with a page, at http://localhost:5000
 	$(BIN)/qkv serve es-en cmudict
 
 # One thread a process: pytest already runs one process for each core.
@@ -47,9 +47,11 @@ lint: .venv/installed-dev ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The page of `qkv see` is committed: only who changes web/ needs npm.
-web: web/node_modules ## check the sources of the page of qkv see and build it
-	cd web && npm run check && npm test && npm run build
+# The pages of `qkv see` and `qkv serve` are committed: only who changes web/ needs npm.
+web: web/node_modules .venv/installed ## check the sources of the pages of qkv see and qkv serve and build them
+	$(BIN)/python web/openapi.py > web/openapi.json
+	$(BIN)/python web/example.py > qkv/serving/page/example.json
+	cd web && npm run schema -- openapi.json -o src/live/schema.ts && npm run check && npm test && npm run build
 
 # Not `npm ci`: it fails where a registry lacks the packages of other platforms.
 web/node_modules: web/package-lock.json
@@ -82,7 +84,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(INSTALL) -e '.[client,demo,examples,fast,hf,images,onnx,parquet,serve,visual,dev]'
+	$(INSTALL) -e '.[client,demo,examples,fast,hf,images,onnx,parquet,ray,serve,visual,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

@@ -6,8 +6,8 @@ Models have about --parameters parameters each. Parts, by --parts:
 
     tasks       CMUdict and SIGMORPHON 2021 (letters to phonemes), Multi30k (English to German), those whose folder is
                 given: each family trained for --seconds of processor time on one thread (budget `time`), or for
-                --updates (budget `updates`), then decoded by beam search, and tested against the Transformer by paired
-                bootstrap and approximate randomisation
+                --updates (budget `updates`), then decoded by beam search, and tested against the first of --families by
+                paired bootstrap and approximate randomisation
     first_word  how much of the first of n words survives (--lengths)
     growth      time a token against the length (--growth-lengths)
 
@@ -28,6 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from families.first_word import run_first_word
 from families.growth import run_growth
+from families.models import FAMILIES
 from families.report import draw, report
 from families.results import Results
 from families.tasks import run_task, tasks
@@ -45,6 +46,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--language", default="hun", help="of SIGMORPHON 2021: hun, eng_us")
     parser.add_argument("--multi30k", type=Path, help="folder with train.en, train.de, test_2016_flickr.en and .de")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--families", nargs="+", choices=list(FAMILIES), default=list(FAMILIES), help="the first is the baseline"
+    )
     parser.add_argument("--parameters", type=int, default=1_000_000, help="of each model, about")
     parser.add_argument("--budgets", nargs="+", choices=["time", "updates"], default=["time"])
     parser.add_argument("--seconds", type=float, default=120, help="of training, for the budget time")

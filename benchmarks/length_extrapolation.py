@@ -5,7 +5,9 @@
 A small Transformer learns to copy digits, to reverse them, or to add two numbers, one character a token, from inputs
 of at most --train-length characters that are made as it goes; then greedy search decodes inputs of --lengths
 characters. Numbers are written with the lowest digit first, as one adds by hand. A scheme is a kind of `positions`,
-or two words: a kind of `positions` + a kind of `position_offsets`.
+or two words: a kind of `positions` + a kind of `position_offsets`. `shaw/first` and `shaw/anywhere` are `shaw` with
+location-aware cross-attention that starts there, and self-attention to a few neighbours: after the first output, no
+part of it sees further in a long input than in a short one.
 
 Every result is a line of JSON in --out as soon as it is there; what the file holds already is not run again. The
 tables at the end give character accuracy / whole sequences right, in percent, the mean over the seeds.
@@ -41,7 +43,16 @@ from qkv.training.schedules import LinearConfig
 
 CHARACTERS = "0123456789+"
 VOCAB = len(NAMES) + len(CHARACTERS)
-SCHEMES = [*positions.names(), "sinusoidal+shift", "sinusoidal+randomised", "learned+randomised", "rope+randomised"]
+SCHEMES = [
+    *positions.names(),
+    "sinusoidal+shift",
+    "sinusoidal+randomised",
+    "learned+randomised",
+    "rope+randomised",
+    "shaw/first",
+    "shaw/anywhere",
+]
+STARTS = ("first", "anywhere")
 SPARE = 8
 """Characters beyond the right length that an output may have."""
 
@@ -84,10 +95,18 @@ def batch_of(pairs: list[tuple[str, str]]) -> Batch:
     return collate(src, tgt, SPECIAL, SPECIAL, range(len(pairs)))
 
 
+def location_aware(start: str) -> dict[str, Any]:
+    """Parts of a model that sees a few neighbours, and finds its place in the source by where it was before."""
+    near = {"kind": "truncated", "left": 2}
+    cross = {"kind": "location_aware", "filters": 8, "width": 5, "window": 4, "start": start}
+    return {"encoder_attention": near, "decoder_attention": near, "cross_attention": cross}
+
+
 def model_config(scheme: str, options: argparse.Namespace) -> TransformerConfig:
     """Learned and randomised positions are as many as the longest test needs."""
     most = max(*options.lengths, options.train_length) + SPARE + 2
     sizes = {"learned": {"max_length": most}, "randomised": {"max_positions": most}, "shift": {"most": most}}
+    scheme, _, start = scheme.partition("/")
     kind, _, offset = scheme.partition("+")
     if kind == "learned" and offset == "shift":
         sizes["learned"] = {"max_length": most + options.train_length + 2}
@@ -103,8 +122,16 @@ def model_config(scheme: str, options: argparse.Namespace) -> TransformerConfig:
         "positions": {"kind": kind, **sizes.get(kind, {})},
         "position_offsets": {"kind": offset or "none", **sizes.get(offset, {})},
         "share_embeddings": "all",
+        **(location_aware(start) if start else {}),
     }
     return validate(TransformerConfig, settings, f"the scheme {scheme}")
+
+
+def longest_input(fraction: float, options: argparse.Namespace) -> int:
+    """With --curriculum inputs grow from 4 characters to their full length over the first half of training."""
+    if not options.curriculum:
+        return int(options.train_length)
+    return min(options.train_length, 4 + round(2 * fraction * (options.train_length - 4)))
 
 
 def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[float], None]) -> tuple[Transformer, int]:
@@ -117,7 +144,8 @@ def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[floa
     began, update, fraction, warmed = time.monotonic(), 0, 0.0, 0.0
     while fraction < 1:
         update += 1
-        pairs = [TASKS[run["task"]](source, source.randint(1, options.train_length)) for _ in range(options.batch)]
+        longest = longest_input(fraction, options)
+        pairs = [TASKS[run["task"]](source, source.randint(1, longest)) for _ in range(options.batch)]
         report = teacher.training_loss(model, batch_of(pairs), update)
         model.zero_grad()
         (report.sum / report.weight).backward()
@@ -152,6 +180,8 @@ def runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         name: getattr(options, name)
         for name in ("train_length", "updates", "seconds", "batch", "rate", "d_model", "layers", "heads", "samples")
     }
+    # Results from before there was a curriculum do not name it.
+    sizes |= {"curriculum": True} if options.curriculum else {}
     for seed in range(1, options.seeds + 1):
         for task in options.tasks:
             for scheme in options.schemes:
@@ -174,10 +204,12 @@ def table(lines: list[dict[str, Any]], task: str, lengths: list[int]) -> str:
 
 
 def scheme_name(name: str) -> str:
-    kind, _, offset = name.partition("+")
-    if kind not in positions.names() or (offset and offset not in offsets.names()):
+    scheme, slash, start = name.partition("/")
+    kind, _, offset = scheme.partition("+")
+    if kind not in positions.names() or (offset and offset not in offsets.names()) or (slash and start not in STARTS):
         raise argparse.ArgumentTypeError(
-            f"{name} is not one of {', '.join(positions.names())}, with or without +shift or +randomised"
+            f"{name} is not one of {', '.join(positions.names())}, with or without +shift or +randomised, and with or "
+            f"without {' or '.join('/' + one for one in STARTS)}"
         )
     return name
 
@@ -188,6 +220,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--schemes", nargs="+", type=scheme_name, default=SCHEMES, metavar="SCHEME")
     parser.add_argument("--lengths", nargs="+", type=int, default=[20, 40, 60, 80, 160, 400])
     parser.add_argument("--train-length", type=int, default=40)
+    parser.add_argument("--curriculum", action="store_true", help="short inputs first")
     parser.add_argument("--updates", type=int, default=20_000, help="of one run")
     parser.add_argument("--seconds", type=float, default=180, help="of one run, whichever is over first")
     parser.add_argument("--seeds", type=int, default=1)

@@ -37,7 +37,8 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.models import ModelSteps
 from qkv.text import SPECIAL
 from qkv.training.optimizers import AdamWConfig
-from qkv.training.update import FlatGradient, add_gradients
+from qkv.training.step.precision import Precision
+from qkv.training.step.update import FlatGradient, Task, add_gradients
 
 VOCAB = 8000
 RATE = 1e-4
@@ -89,8 +90,9 @@ class Candidate:
     def _update(self, batch: Batch) -> None:
         self.model.train()
         self.gradient.clear()
-        sums = add_gradients(self.model, self.objective, [batch], 1, bf16=False)
-        self.gradient.finish(sums.weight, self.config.clip_norm)
+        task = Task(self.model, self.objective, 1, Precision())
+        _, _, weight, _ = add_gradients(task, [batch], self.model.device).tolist()
+        self.gradient.finish(float(self.gradient.norm()), weight, self.config.clip_norm)
         self.optimizer.step(RATE)
 
     def _note(self, measure: str, call: Callable[[], object], times: int = 1) -> None:

@@ -2,7 +2,8 @@
 
     python examples/make_phrases.py hun_train.tsv phrases/train.tsv --words 4 --copies 4
 
-Each copy takes all pairs in another order; the same seed gives the same phrases.
+Each copy takes all pairs in another order; the same seed gives the same phrases. --even keeps the words with as many
+sounds as letters: a phrase then runs evenly along its source, but for the spaces between its words.
 """
 
 import argparse
@@ -27,10 +28,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--words", type=int, default=4, help="pairs in a phrase")
     parser.add_argument("--copies", type=int, default=1, help="how often each pair is used")
+    parser.add_argument("--even", action="store_true", help="only words with as many sounds as letters")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rows = (line.split("\t")[:2] for line in options.table.read_text(encoding="utf-8").splitlines())
-    pairs = [(src, tgt) for src, tgt in rows]
+    pairs = [(src, tgt) for src, tgt in rows if not options.even or len(src) == len(tgt.split())]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     lines = phrases(pairs, options.words, options.copies, options.seed)
     options.out.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in lines), encoding="utf-8")

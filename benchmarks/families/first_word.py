@@ -114,7 +114,7 @@ def run_first_word(options: argparse.Namespace, results: Results) -> None:
     try:
         for length in options.lengths:
             for part, names, measure in (
-                ("first word", list(FAMILIES), copy_and_probe),
+                ("first word", options.families, copy_and_probe),
                 ("path", list(ENCODERS), learned_by_path),
             ):
                 for name in names:

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from families.first_word import TOKENIZERS, WORDS
-from families.models import FAMILIES, keys_of, width_for
+from families.models import keys_of, width_for
 from families.results import Results
 from qkv.config import validate
 from qkv.data.batch import Batch, collate
@@ -48,7 +48,7 @@ def decoding(steps: ModelSteps, batch: Batch) -> None:
 def run_growth(options: argparse.Namespace, results: Results) -> None:
     """Processor seconds a target token: in turns over the families, the best of --rounds."""
     built = dict[str, Model]()
-    for family in FAMILIES:
+    for family in options.families:
         torch.manual_seed(1)
         keys = keys_of(family, width_for(family, options.parameters, TOKENIZERS), 0.1)
         if keys["kind"] == "convolutional":

@@ -22,8 +22,16 @@ ONE_VECTOR: dict[str, Any] = {
     "first_state": "last",
     "encoder": "unidirectional",
 }
+TRANSFORMER: dict[str, Any] = {
+    "kind": "transformer",
+    "residual": "pre",
+    "num_heads": 4,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+}
 FAMILIES: dict[str, dict[str, Any]] = {
-    BASELINE: {"kind": "transformer", "residual": "pre", "num_heads": 4, "encoder_layers": 3, "decoder_layers": 3},
+    BASELINE: TRANSFORMER,
+    "Transformer, rotary": {**TRANSFORMER, "positions": "rope"},
     "RNN, one vector": {**ONE_VECTOR, "encoder_layers": 2, "decoder_layers": 2},
     "RNN with attention": {
         "kind": "recurrent",
@@ -41,7 +49,7 @@ STEP = 8
 
 def keys_of(family: str, d_model: int, dropout: float) -> dict[str, Any]:
     """The keys of `model` in a recipe."""
-    wide = {"d_ff": 4 * d_model} if family == BASELINE else {}
+    wide = {"d_ff": 4 * d_model} if FAMILIES[family]["kind"] == "transformer" else {}
     return {**FAMILIES[family], "d_model": d_model, "dropout": dropout, **wide}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from training_runs import train_or_resume
 
-from families.models import BASELINE, FAMILIES, keys_of, size_of, width_for
+from families.models import keys_of, size_of, width_for
 from families.results import Record, Results
 from qkv.config import validate
 from qkv.core.files import write_atomic
@@ -47,12 +47,9 @@ class Task:
     text: dict[str, Any]
     tokens: int
     dropout: float
-    without: tuple[str, ...] = ()
-    """Families that are not made for it."""
-
-    @property
-    def families(self) -> list[str]:
-        return [family for family in FAMILIES if family not in self.without]
+    families: list[str]
+    language: str | None = None
+    """Of the targets, for a metric that needs it."""
 
     def test_set(self) -> EvaluationSet:
         return read_evaluation_set([], None, self.test)
@@ -72,13 +69,16 @@ def tasks(options: argparse.Namespace) -> list[Task]:
     ):
         if folder:
             splits = [_read(folder / pattern.format(part)) for part in ("train", "test")]
-            found.append(Task(name, *_write(options, name, *splits), "g2p_wer", letters, 1024, 0.1))
+            files = _write(options, name, *splits)
+            found.append(Task(name, *files, "g2p_wer", letters, 1024, 0.1, options.families))
     if options.multi30k:
         splits = [_parallel(options.multi30k, name) for name in ("train", "test_2016_flickr")]
         files = _write(options, "multi30k", *splits)
         pieces = {"kind": "sentencepiece", "model": "bpe", "vocab_size": 4000, "normalize": {"lowercase": True}}
         # ByteNet sees the source only through its columns, in their order.
-        found.append(Task("multi30k", *files, "bleu", {"shared": pieces}, 2048, 0.1, without=("ByteNet",)))
+        families = [family for family in options.families if family != "ByteNet"]
+        # Outputs are in lower case, and so is what is compared.
+        found.append(Task("multi30k", *files, "bleu_tok_lc", {"shared": pieces}, 1024, 0.1, families, "de"))
     return found
 
 
@@ -212,7 +212,7 @@ def _train_and_decode(
 
 
 def comparison(task: Task, budget: str, options: argparse.Namespace, results: Results) -> Comparison | None:
-    """Every family against the Transformer; None: not all is measured yet."""
+    """Every family against the first one; None: not all is measured yet."""
     found = {family: results.find(task_key(task, budget, options) | {"family": family}) for family in task.families}
     test = task.test_set()
     systems: dict[str, Sequence[str]] = {
@@ -220,6 +220,6 @@ def comparison(task: Task, budget: str, options: argparse.Namespace, results: Re
         for family, record in found.items()
         if record is not None
     }
-    if BASELINE not in systems or len(systems) < 2:
+    if task.families[0] not in systems or len(systems) < 2:
         return None
-    return compare_outputs(systems, test, choose_metrics([task.metric]), default_reporter(quiet=2.0))
+    return compare_outputs(systems, test, choose_metrics([task.metric], task.language), default_reporter(quiet=2.0))

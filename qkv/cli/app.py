@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from qkv.cli import (
     compare,
     demo,
+    doctor,
     evaluate,
     heads,
     model,
@@ -103,6 +104,7 @@ app.command("import")(model.import_)
 app.command("serve")(serve.serve)
 app.command("keys")(serve.keys)
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.add_typer(show.app, name="show")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(data.app, name="data")

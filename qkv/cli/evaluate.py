@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qkv.cli.shared.evaluation_options import Data, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.shared.evaluation_options import Data, Device, Language, Metrics, Pairs, References, Source, Split
+from qkv.cli.shared.job_options import On
 
 if TYPE_CHECKING:
     from qkv.evaluation.evaluate import Evaluation
@@ -36,6 +37,7 @@ def evaluate(
         list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
     ] = None,
     engine: Engine = "auto",
+    device: Device = "auto",
     beam: Beam = None,
     train: Annotated[
         str | None,
@@ -50,6 +52,7 @@ def evaluate(
     html: Report = None,
     examples: Examples = 50,
     as_json: AsJson = False,
+    on: On = None,
 ) -> None:
     """Evaluate a model, or outputs in a file: overall, by length, by word frequency, individually.
 
@@ -72,11 +75,14 @@ def evaluate(
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
     if model is not None and asked_of(model) in ("classify", "forecast"):
         texts = {"--src": src, "--ref": ref, "--tsv": tsv, "--with": ensemble, "--engine": engine != "auto"}
+        texts["--device"] = device != "auto"
         rest = {"--beam": beam, "--train": train, "--metrics": metrics, "--lang": lang, "--out": out, "--html": html}
+        rest["--on"] = on
         evaluate_without_texts(model, data, split, as_json, {**texts, **rest, "settings": overrides})
         return
     if model is None:
-        refuse_without_model({"--with": ensemble, "--engine": engine != "auto", "--beam": beam, "--out": out})
+        how = {"--engine": engine != "auto", "--device": device != "auto", "--on": on}
+        refuse_without_model({"--with": ensemble, **how, "--beam": beam, "--out": out})
     tests = _tests(model, given_test_set(ref, src, tsv, data, split), split)
     if out is not None and len(tests) > 1:
         raise UsageError(f"--out: there are several test sets ({', '.join(tests)}); choose one by --split")
@@ -89,7 +95,8 @@ def evaluate(
         for name, test in tests.items():
             seen = None if train is None else training_frequencies(training_targets(train, test))
             if model is not None:
-                system = decode_outputs([model, *(ensemble or [])], test, overrides or [], beam, engine, reporter)
+                models = [model, *(ensemble or [])]
+                system = decode_outputs(models, test, overrides or [], beam, engine, reporter, device, on)
             else:
                 assert hyp is not None
                 system = SystemOutputs(read_outputs(hyp, test))

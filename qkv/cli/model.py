@@ -68,8 +68,7 @@ def import_(
 ) -> None:
     """Import a model of Hugging Face transformers."""
     from qkv.export.importing.folder import import_model
-    from qkv.models.asked import ANSWERED_BY
 
     saved = import_model(folder, out)
     config = saved.config.model
-    typer.echo(f"{out}: a model of the kind {config.kind}; {ANSWERED_BY[config.asked]}", err=True)
+    typer.echo(f"{out}: a model of the kind {config.kind}; {config.answered_by}", err=True)

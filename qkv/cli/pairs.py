@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from qkv.cli.shared.job_options import Beam, Engine, Ensemble, NewFolder, Restart, Workers
+from qkv.cli.shared.job_options import Beam, Engine, Ensemble, NewFolder, On, Restart, Workers
 
 
 def distill(
@@ -30,6 +30,7 @@ def distill(
     beam: Beam = None,
     workers: Workers = None,
     restart: Restart = False,
+    on: On = None,
 ) -> None:
     """Replace the targets of training data by the outputs of a teacher, for a student to learn from."""
     from qkv.core.errors import UsageError
@@ -38,6 +39,7 @@ def distill(
     from qkv.data.config import PairsConfig
     from qkv.kernels.memory import keep_freed_memory
     from qkv.recipes import load_recipe
+    from qkv.translate.cluster.translating import chunks_if
     from qkv.translate.jobs.distill import DISTILLED, as_recipe, distill, prepare_files, prepare_recipe
     from qkv.translate.settings import translation_config, with_beam
 
@@ -50,7 +52,7 @@ def distill(
     if of_recipe and data is None:
         raise UsageError(f"{of_recipe[0]}: changes a recipe; give one by --data")
     config = translation_config(with_beam(others, beam, teacher), teacher)
-    translator = config.translator([teacher, *(ensemble or [])], engine, workers or "auto")
+    translator = config.translator([teacher, *(ensemble or [])], engine, "auto" if on else workers or "auto")
     reporter = default_reporter(quiet=2.0)
     recipe = None if data is None else load_recipe(data, of_recipe)
     if recipe is not None:
@@ -66,7 +68,8 @@ def distill(
             else:
                 assert src is not None
                 prepare_files(src, tgt, out)
-            distill(translator, out, closest, reporter, restart)
+            with chunks_if(on, workers, translator) as chunks:
+                distill(translator, out, closest, reporter, restart, chunks)
     finally:
         reporter.close()
     print(as_recipe(out))
@@ -83,21 +86,24 @@ def backtranslate(
     beam: Beam = None,
     workers: Workers = None,
     restart: Restart = False,
+    on: On = None,
 ) -> None:
     """Turn texts of the target side into training pairs: a model of the opposite direction writes their sources."""
     from qkv.core.outputs import refuse_inside
     from qkv.core.progress import default_reporter
     from qkv.kernels.memory import keep_freed_memory
+    from qkv.translate.cluster.translating import chunks_if
     from qkv.translate.jobs.backtranslate import as_corpus, backtranslate
     from qkv.translate.settings import translation_config, with_beam
 
     refuse_inside(out, [mono])
     keep_freed_memory()
     config = translation_config(with_beam(overrides or [], beam, model), model)
-    translator = config.translator([model, *(ensemble or [])], engine, workers or "auto")
+    translator = config.translator([model, *(ensemble or [])], engine, "auto" if on else workers or "auto")
     reporter = default_reporter(quiet=2.0)
     try:
-        backtranslate(translator, mono, out, tag, reporter, restart)
+        with chunks_if(on, workers, translator) as chunks:
+            backtranslate(translator, mono, out, tag, reporter, restart, chunks)
     finally:
         reporter.close()
     print(as_corpus(out))

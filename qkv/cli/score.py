@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from qkv.cli.shared.evaluation_options import Data
+from qkv.cli.shared.evaluation_options import Data, Device
 from qkv.cli.translate import Invalid
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def score(
     ensemble: Annotated[
         list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
     ] = None,
+    device: Device = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Give a JSON object for each pair, with every token.")
     ] = False,
@@ -45,7 +46,7 @@ def score(
 
     require_stdout()
     pairs, total = _pairs(src, tgt, data, invalid_utf8)
-    translator = Translator([model, *(ensemble or [])], "torch")
+    translator = Translator([model, *(ensemble or [])], "torch", device=device)
     reporter = default_reporter(quiet=2.0)
     counting = reporter.counting("Scoring")
     done, tokens, log_prob = 0, 0, 0.0

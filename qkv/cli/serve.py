@@ -24,7 +24,7 @@ def serve(
         from qkv.serving.settings import serve_config
     except ImportError as error:
         raise UsageError(f"serving needs {error.name}; install it with: pip install 'qkv[serve]'") from error
-    run(serve_config(models or [], config))
+    run(lambda: serve_config(models or [], config))
 
 
 def keys(

@@ -33,9 +33,13 @@ def train(
         str | None,
         typer.Option(metavar="[RUN]", help="Resume the run in this folder, or the recipe's if none is given."),
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Short for training.device=...: auto, cpu, cuda, cuda:N, mps or xpu.")
+    ] = None,
 ) -> None:
     """Train a recipe, or resume a run."""
-    asked = _asked([word for word in (recipe, *(overrides or [])) if word], resume)
+    chosen = [] if device is None else [f"training.device={device}"]
+    asked = _asked([word for word in (recipe, *(overrides or []), *chosen) if word], resume)
     asked.refuse_early()
     result = asked.trainer().train()
     if not result.is_main:

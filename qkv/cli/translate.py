@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from qkv.cli.shared.evaluation_options import Device
+from qkv.cli.shared.job_options import Column, On, RowsPerShard
+
 if TYPE_CHECKING:
     from qkv.core.progress import Reporter
     from qkv.translate.output import Formatter
@@ -15,13 +18,24 @@ Invalid = Annotated[Literal["error", "replace"], typer.Option(help="How to handl
 def translate(
     model: Annotated[Path, typer.Argument(help="The folder of a model, of a run, or of an exported model.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings, such as search.size=10.")] = None,
-    source: Annotated[Path | None, typer.Option("--input", help="Read this file instead of standard input.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Write this file, with --input; the same command again resumes a stopped job.")
+    given: Annotated[
+        str | None,
+        typer.Option("--input", metavar="FILE", help="Read this file instead of standard input; with --on, files."),
+    ] = None,
+    written: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write this file, with --input; the same command again resumes a stopped job. With --on, a folder.",
+        ),
     ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start the job of --output again from the first line.")
     ] = False,
+    on: On = None,
+    column: Column = "src",
+    rows_per_shard: RowsPerShard = 2048,
     ensemble: Annotated[
         list[Path] | None, typer.Option("--with", help="Another model for an ensemble; repeatable.")
     ] = None,
@@ -29,6 +43,7 @@ def translate(
         str,
         typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
     ] = "auto",
+    device: Device = "auto",
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     draft: Annotated[
         str,
@@ -65,6 +80,8 @@ def translate(
     from qkv.data.texts import STDIN
     from qkv.kernels.memory import keep_freed_memory
     from qkv.search.beam import BeamConfig
+    from qkv.translate.cluster.job import JobOptions
+    from qkv.translate.cluster.translating import translate_files
     from qkv.translate.jobs.line_work import LineWork, read_sources
     from qkv.translate.settings import translation_config, with_beam, with_draft
     from qkv.translate.texts import DecodeOptions
@@ -75,9 +92,15 @@ def translate(
         raise UsageError(f"--alignment {alignment} is written behind the text alone; leave out --nbest and --scores")
     if copies and not as_json:
         raise UsageError("--copies is written as JSON only; add --json")
+    if on is not None and not (given and written):
+        raise UsageError(f"--on {on}: give --input FILES and --output DIR")
+    if on is not None and prefixes is not None:
+        raise UsageError(f"--on {on}: reads no --prefix-file; leave out one of them")
+    source, output = (None if name is None else Path(name) for name in (given, written))
     if output and not source:
         raise UsageError("--output needs --input FILE, so that the job can be taken up again; else write > FILE")
-    require_writable({"--output": output}, [source, prefixes])
+    if on is None:
+        require_writable({"--output": output}, [source, prefixes])
     if output is None:
         require_stdout()
     keep_freed_memory()
@@ -88,14 +111,18 @@ def translate(
         raise UsageError(
             f"--nbest {nbest}: a beam of size {search.size} cannot give {nbest} hypotheses; add --beam {nbest}"
         )
-    translator = config.translator([model, *(ensemble or [])], engine, workers or "auto", draft)
+    here: int | Literal["auto"] = "auto" if on else workers or "auto"
+    translator = config.translator([model, *(ensemble or [])], engine, here, draft, device)
     options = DecodeOptions(
         nbest or 1, alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
     )
     reporter = _reporter(output)
     work = LineWork(translator, options, _formatter(as_json, nbest, scores, alignment), str(source or STDIN), reporter)
     try:
-        if source and output:
+        if on is not None and given and written:
+            job = JobOptions(column, rows_per_shard, invalid_utf8)
+            translate_files(on, workers, work, given, written, job, restart)
+        elif source and output:
             files = {"input": source} | ({"prefix file": prefixes} if prefixes else {})
             work.to_file(read_sources(source, prefixes, invalid_utf8), output, files, restart)
         else:

@@ -43,3 +43,8 @@ class TeamBroken(QkvError):
 
 class CorruptFolder(QkvError):
     """A folder that qkv wrote is incomplete or has changed since."""
+
+
+def error_text(error: Exception) -> str:
+    """The message of one of our errors or of the system's; before that of any other, its type."""
+    return str(error) if isinstance(error, QkvError | OSError) else f"{type(error).__name__}: {error}"

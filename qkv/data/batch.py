@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from qkv.core.devices import moved
 from qkv.core.shapes import SrcIds, SrcKeep, TgtIds, TgtWeight
 from qkv.text.special import SpecialIds
 
@@ -34,9 +35,19 @@ class Batch:
     """Which pairs of the store these are, for diagnosis."""
     alignment: Tensor | None = None
     """[B, T, S]: where each target token should look, if the data has alignments; see `alignment_matrices`."""
+    found: tuple[Tensor, Tensor] | None = None
+    """What `counted` returns, if it was found before the batch left the CPU; a device then need not be waited for."""
 
     def __len__(self) -> int:
         return len(self.examples)
+
+    @property
+    def counted(self) -> tuple[Tensor, Tensor]:
+        """Rows and columns of the target tokens that count: `states[batch.counted]` is [N, D]."""
+        if self.found is not None:
+            return self.found
+        rows, columns = (self.tgt_weight > 0).nonzero(as_tuple=True)
+        return rows, columns
 
     @property
     def num_tgt_tokens(self) -> int:
@@ -56,7 +67,11 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on `device`."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.examples)
+        there = self._each(lambda tensor: moved(tensor, device), self.examples)
+        if there.src.device == self.src.device:
+            return there
+        rows, columns = self.counted
+        return replace(there, found=(moved(rows, device), moved(columns, device)))
 
     def split(self) -> tuple[Self, Self]:
         """Two batches of half the rows, for when one does not fit in memory."""
@@ -76,6 +91,7 @@ class Batch:
             tgt_weight=change(self.tgt_weight),
             examples=examples,
             alignment=None if self.alignment is None else change(self.alignment),
+            found=None,
         )
 
 

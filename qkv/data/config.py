@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -26,13 +26,21 @@ class DataConfig(Config):
     kind: str
     root: Path = Path(".")
     """Folder that the paths of the corpora start from."""
+    dev: Config | None = None
+    """Examples to choose the best model by."""
     holdout: int | None = Field(default=None, ge=1)
     """Without `dev`: this many examples of `train` become it."""
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> Self:
+        if self.dev is not None and self.holdout is not None:
+            raise ValueError("give dev or holdout, not both")
+        return self
 
     @property
     def has_dev(self) -> bool:
         """Whether there is something to choose the best model by."""
-        return self.holdout is not None
+        return self.dev is not None or self.holdout is not None
 
     @property
     def packs(self) -> bool:
@@ -77,16 +85,6 @@ class PairsConfig(DataConfig):
     """Pairs with more source tokens, the end token included, are dropped and counted."""
     max_tgt_tokens: int = Field(default=256, ge=2)
     """Pairs with more target tokens, the end token included, are dropped and counted."""
-
-    @model_validator(mode="after")
-    def _one_dev(self) -> "PairsConfig":
-        if self.dev is not None and self.holdout is not None:
-            raise ValueError("give dev or holdout, not both")
-        return self
-
-    @property
-    def has_dev(self) -> bool:
-        return self.dev is not None or self.holdout is not None
 
     @property
     def longest(self) -> tuple[int, int]:

@@ -43,25 +43,35 @@ def blocks(path: Path) -> Iterator[bytes]:
     """The decompressed content of `path`; raises DataError."""
     try:
         with open_file(path) as file:
-            start = file.read(8)
-            file.seek(0)
-            for magic, name in NOT_READ.items():
-                if start.startswith(magic):
-                    raise DataError(f"{path}: is {name} file; decompress it, or use gzip or zstandard")
-            if start.startswith((GZIP, ZSTD)):
-                unpacked = _gzip(file) if start.startswith(GZIP) else _zstandard(file)
-                yield from _judged(unpacked, file, path)
-            else:
-                yield from iter(lambda: file.read(BLOCK), b"")
+            yield from decompressed(file, path)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"{path}: the compressed data is damaged or ends too early; fetch the file again") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _judged(content: Iterator[bytes], file: BinaryIO, path: Path) -> Iterator[bytes]:
+def decompressed(file: BinaryIO, name: Path | str) -> Iterator[bytes]:
+    """The decompressed content of an open file; `name` stands in error messages."""
+    start = file.read(8)
+    file.seek(0)
+    for magic, kind in NOT_READ.items():
+        if start.startswith(magic):
+            raise DataError(f"{name}: is {kind} file; decompress it, or use gzip or zstandard")
+    if not is_packed(start):
+        yield from iter(lambda: file.read(BLOCK), b"")
+        return
+    try:
+        yield from _judged(_gzip(file) if start.startswith(GZIP) else _zstandard(file), file, name)
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"{name}: the compressed data is damaged or ends too early; fetch the file again") from error
+
+
+def is_packed(start: bytes) -> bool:
+    """Whether a file with these first bytes is compressed."""
+    return start.startswith((GZIP, ZSTD))
+
+
+def _judged(content: Iterator[bytes], file: BinaryIO, name: Path | str) -> Iterator[bytes]:
     """The same blocks; the first ones are held back until there are enough of them to judge the expansion."""
     held: list[bytes] = []
     produced = 0
@@ -71,7 +81,7 @@ def _judged(content: Iterator[bytes], file: BinaryIO, path: Path) -> Iterator[by
         if produced > RATIO_CHECKED_FROM:
             if produced > MAX_RATIO * file.tell():
                 raise DataError(
-                    f"{path}: expands more than {MAX_RATIO} times, like a compression bomb; decompress it first"
+                    f"{name}: expands more than {MAX_RATIO} times, like a compression bomb; decompress it first"
                 )
             yield from held
             held.clear()

@@ -6,6 +6,7 @@ shuffled. Permutations are the order of raw random keys: they need only numpy's 
 and not its shuffling, which may.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,33 @@ def epoch_plan(
     bounds = _cut(longest[rows[order]], budget)
     shuffled = _permutation(len(bounds) - 1, bits)
     return BatchPlan(rows[order], bounds, shuffled)
+
+
+class Planned(ABC):
+    """Base class of streams: keeps the plan of the latest epoch asked for."""
+
+    _latest: tuple[int, BatchPlan] | None = None
+
+    def plan(self, epoch: int) -> BatchPlan:
+        """The batches of `epoch` (counted from 0)."""
+        if self._latest is None or self._latest[0] != epoch:
+            self._latest = (epoch, self.new_plan(epoch))
+        return self._latest[1]
+
+    @abstractmethod
+    def new_plan(self, epoch: int) -> BatchPlan:
+        """A pure function of the data, the seed and `epoch`."""
+
+
+class PlannedEqually(Planned):
+    """Base class of streams whose examples count as one token each, such as images."""
+
+    def __init__(self, ranges: Sequence[CorpusRange], batch_tokens: int, seed: int) -> None:
+        self.ranges, self.batch_tokens, self.seed = ranges, batch_tokens, seed
+        self._ones = np.ones(max(own.stop for own in ranges), dtype=np.uint32)
+
+    def new_plan(self, epoch: int) -> BatchPlan:
+        return epoch_plan(self._ones, self._ones, self.ranges, self.seed, epoch, Budget(self.batch_tokens))
 
 
 def permuted(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from qkv.data.alignments.tokens import alignment_matrices
 from qkv.data.batch import Batch, collate
 from qkv.data.config import BatchConfig
-from qkv.data.order import BatchPlan, Budget, epoch_plan, share
+from qkv.data.order import BatchPlan, Budget, Planned, epoch_plan, share
 from qkv.data.store import PairStore
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import Tokenizer
 
 
-class BatchStream:
+class BatchStream(Planned):
     """The batches of a store. `sampling` segments every text anew each epoch, as the tokenizers are configured."""
 
     unit = "pairs"
@@ -28,22 +28,18 @@ class BatchStream:
         self.seed = seed
         self.sampling = sampling
         self.batch_tokens = batch.tokens
-        self._latest: tuple[int, BatchPlan] | None = None
 
-    def plan(self, epoch: int) -> BatchPlan:
-        """The batches of `epoch`; the plan of the latest one asked for is kept."""
-        latest = self._latest
-        if latest is None or latest[0] != epoch:
-            store, limit = self.store, self.curriculum.longest(epoch) if self.curriculum else None
-            plan = epoch_plan(store.src_len, store.tgt_len, store.ranges, self.seed, epoch, self.budget, limit)
-            self._latest = latest = (epoch, plan)
-        return latest[1]
+    def new_plan(self, epoch: int) -> BatchPlan:
+        store, limit = self.store, self.curriculum.longest(epoch) if self.curriculum else None
+        return epoch_plan(store.src_len, store.tgt_len, store.ranges, self.seed, epoch, self.budget, limit)
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> Batch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
-        pairs = share(self.plan(epoch).batch(index), rank, world)
-        texts = self.store.read(pairs)
-        numbers: list[int] = pairs.tolist()
+        return self.batch_of(share(self.plan(epoch).batch(index), rank, world).tolist(), epoch)
+
+    def batch_of(self, numbers: list[int], epoch: int = 0) -> Batch:
+        """These pairs of the store, as they are in `epoch`."""
+        texts = self.store.read(numbers)
         src, tgt = self.tokenizers.src, self.tokenizers.tgt
         if self.sampling:
             ids = [self._sampled(epoch, pair, *text) for pair, text in zip(numbers, texts, strict=True)]

@@ -146,9 +146,9 @@ class _Judged:
             if self.says_end and not output.ended:
                 # It was cut at its limit, so END is not part of the output.
                 batch.tgt_weight[row, len(output.tokens)] = 0
-        report = self.objective.validation_loss(self.model, batch)
-        self.nll += report.nll
-        self.weight += report.weight
+        report = self.objective.validation_loss(self.model, batch.to(self.model.device))
+        self.nll += float(report.nll)
+        self.weight += float(report.weight)
 
     @property
     def per_token(self) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from qkv.search.base import Constraints, SearchConfig
+from qkv.search.base import Constraints, SearchConfig, Watch
 from qkv.search.hypothesis import Hypothesis
 
 
@@ -26,6 +26,16 @@ class DecodeRequest:
     """Whether hypotheses include what each token copies."""
     after_step: Callable[[], None] = lambda: None
     """Called regularly; it may stop the work by raising."""
+    likely: int = 0
+    """How many of the most probable tokens of each place hypotheses include."""
+    watch: Watch | None = None
+    """Called after each step with what is written so far, by a search that writes token by token."""
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What only the engine torch can give."""
+        wanted = {"likely tokens for each position": self.likely, "partial outputs": self.watch}
+        return [f"it gives no {what}" for what, asked in wanted.items() if asked]
 
 
 class Engine(Protocol):

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from qkv.core.devices import CPU
 from qkv.core.errors import QkvError, UsageError
 from qkv.engines.agreement import mean_scores
 from qkv.engines.base import DecodeRequest, Engine
@@ -38,22 +39,27 @@ class Engines:
 
     def choose(self, request: DecodeRequest) -> Engine:
         """The engine for requests like this one."""
-        if self.wanted == "torch" or self.kind is None:
+        by_itself = self.wanted == "auto" and not self.models.exported
+        if self.wanted == "torch" or self.kind is None or (by_itself and self.models.device != CPU):
             return self.torch
         reason = self._obstacle(self.kind, request)
-        replaceable = self.wanted == "auto" and not self.models.exported
-        if reason is not None and replaceable:
+        if reason is not None and by_itself:
             return self.torch
         if reason is not None:
             raise UsageError(f"the engine {self.kind.name} cannot do this: {reason}")
         try:
             return self.fast(self.kind)
         except QkvError as error:
-            if not replaceable:
+            if not by_itself:
                 raise
             warnings.warn(f"the slower engine torch is used: {error}", stacklevel=2)
             self.wanted = "torch"
             return self.torch
+
+    def named(self, name: EngineName) -> Engine:
+        """The engine of this name, which another process has chosen for the same models."""
+        kind = engines[name]
+        return self.torch if kind is None else self.fast(kind)
 
     def compare(self, engine: Engine, request: DecodeRequest, sources: Callable[[], Sequence[list[int]]]) -> Engine:
         """`engine`, or torch if the search of `engine` is worse on some of `sources`; an export was compared before."""
@@ -79,6 +85,8 @@ class Engines:
         """Why the models cannot be exported for it."""
         if missing := missing_packages(kind, bool(self.models.exported)):
             return missing[0]
+        if self.models.device.type not in kind.devices:
+            return f"it does not run on the device {self.models.device}; use the engine torch, or the device cpu"
         config = self.models.config
         reasons = [] if self.models.exported else self._reasons_against_models(kind, request)
         # A search is meaningless for a model that it does not support.
@@ -102,8 +110,8 @@ class Engines:
         if self._fast is None:
             exported = self.models.exported is not None
             self._fast = (
-                kind.open(self.models.folders[0], self.threads)
+                kind.open(self.models.folders[0], self.threads, self.models.device)
                 if exported
-                else make_engine(kind, self.models.loaded[0], self.threads)
+                else make_engine(kind, self.models.loaded[0], self.threads, self.models.device)
             )
         return self._fast

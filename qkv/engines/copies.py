@@ -22,7 +22,7 @@ def with_copies(
     if not rows:
         return found
     src_ids, tgt_ids = [source[:-1] for source, _ in rows], [one.tokens for _, one in rows]
-    batch = collate(src_ids, tgt_ids, SPECIAL, SPECIAL, range(len(rows)))
+    batch = collate(src_ids, tgt_ids, SPECIAL, SPECIAL, range(len(rows))).to(models[0].device)
     shares = torch.stack([_joint(model, batch) for model in models]).mean(dim=0)
     shares = shares / torch.stack([_probabilities(model, batch) for model in models]).mean(dim=0)[..., None]
     marked = iter(replace(one, copied=_copied(shares[row], len(one.tokens))) for row, (_, one) in enumerate(rows))

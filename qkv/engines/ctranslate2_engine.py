@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from qkv.config import load_config
+from qkv.core.devices import CPU
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
 from qkv.core.files import verify_folder
 from qkv.core.reading import read_record
@@ -101,7 +104,7 @@ def ctranslate2_search_obstacles(search: SearchConfig, nbest: int = 1) -> list[s
 
 def ctranslate2_request_obstacles(request: DecodeRequest) -> list[str]:
     """The same for a whole request; needs no model."""
-    reasons = ctranslate2_search_obstacles(request.search, request.nbest)
+    reasons = ctranslate2_search_obstacles(request.search, request.nbest) + request.obstacles
     if any(each.prefix or each.forbidden or each.required for each in request.constraints):
         reasons.append("it takes no prefix, forbidden or required words")
     return reasons
@@ -113,7 +116,7 @@ class CTranslate2Engine:
     name = "ctranslate2"
     batch_tokens = 2048
 
-    def __init__(self, folder: Path, threads: int | None = None) -> None:
+    def __init__(self, folder: Path, threads: int | None = None, device: torch.device = CPU) -> None:
         manifest = verify_folder(folder)
         if manifest.get("what") != WHAT:
             raise CorruptFolder(f"{folder}: was not exported for CTranslate2; write one with qkv export")
@@ -130,11 +133,11 @@ class CTranslate2Engine:
         self._src_names: list[str] = src
         self._tgt_names: list[str] = tgt
         self._tgt_ids = {name: i for i, name in enumerate(tgt)}
-        self.translator = _open(folder, manifest.get("quantization"), self.parallel)
+        self.translator = _open(folder, manifest.get("quantization"), self.parallel, device)
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         if reasons := ctranslate2_request_obstacles(request):
-            raise UsageError(f"CTranslate2 cannot decode so: {'; '.join(reasons)}; use the engine torch")
+            raise UsageError(f"CTranslate2 cannot decode this way: {'; '.join(reasons)}; use the engine torch")
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]
         names = self._src_names
         words = [[names[i] for i in ids] for ids in sources]
@@ -266,18 +269,23 @@ def _done(
     return not isinstance(search, BeamConfig) or counts(search) or settled(lengths, request.nbest, search.size)
 
 
-def _open(folder: Path, quantization: str | None, threads: int) -> "Translator":
+def _open(folder: Path, quantization: str | None, threads: int, device: torch.device) -> "Translator":
     choose_backend()
     try:
         import ctranslate2
     except ImportError as error:
         raise UsageError("the engine ctranslate2 is not installed; install it with: pip install 'qkv[fast]'") from error
     compute = quantization or "float32"
-    if compute not in ctranslate2.get_supported_compute_types("cpu"):
+    if compute not in ctranslate2.get_supported_compute_types(device.type):
         compute = PLAIN.get(compute, "float32")
     try:
         return ctranslate2.Translator(
-            str(folder), device="cpu", compute_type=compute, inter_threads=threads, intra_threads=1
+            str(folder),
+            device=device.type,
+            device_index=device.index or 0,
+            compute_type=compute,
+            inter_threads=threads,
+            intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:
         raise QkvError(f"{folder}: CTranslate2 cannot load it ({error}); export the model again") from error

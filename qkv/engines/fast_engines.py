@@ -6,7 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Protocol
 
+import torch
+
 from qkv.config import Names
+from qkv.core.devices import CPU
 from qkv.core.errors import QkvError
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.export.int8 import choose_backend
@@ -23,6 +26,8 @@ class FastEngine(Protocol):
     """The extra of this package that installs it."""
     packages: tuple[str, ...]
     """Required to create it from a model; an export needs only the last one."""
+    devices: tuple[str, ...] = ("cpu",)
+    """The kinds of device that it runs on."""
 
     def suits(self, config: SavedConfig) -> bool:
         """Whether it is the default for such a model."""
@@ -36,10 +41,10 @@ class FastEngine(Protocol):
     def approximates(self, request: DecodeRequest) -> bool:
         """Whether its search may differ from ours, so that outputs should be compared."""
 
-    def open(self, folder: Path, threads: int) -> Engine:
+    def open(self, folder: Path, threads: int, device: torch.device = CPU) -> Engine:
         """From an export."""
 
-    def make(self, saved: SavedModel, threads: int) -> Engine:
+    def make(self, saved: SavedModel, threads: int, device: torch.device = CPU) -> Engine:
         """From a model."""
 
 
@@ -50,6 +55,7 @@ class CTranslate2(FastEngine):
     export = "ctranslate2"
     extra = "fast"
     packages = ("ctranslate2",)
+    devices = ("cpu", "cuda")
 
     def suits(self, config: SavedConfig) -> bool:
         return config.seq2seq.decoder.autoregressive
@@ -72,19 +78,19 @@ class CTranslate2(FastEngine):
 
         return approximates(request.search)
 
-    def open(self, folder: Path, threads: int) -> Engine:
+    def open(self, folder: Path, threads: int, device: torch.device = CPU) -> Engine:
         from qkv.engines.ctranslate2_engine import CTranslate2Engine
 
-        return CTranslate2Engine(folder, threads)
+        return CTranslate2Engine(folder, threads, device)
 
-    def make(self, saved: SavedModel, threads: int) -> Engine:
+    def make(self, saved: SavedModel, threads: int, device: torch.device = CPU) -> Engine:
         from qkv.export.ctranslate2 import export_ctranslate2
 
         # The engine has read it into memory: the files are no longer needed.
         with tempfile.TemporaryDirectory(prefix="qkv-") as temporary:
             folder = Path(temporary) / "model"
             export_ctranslate2(saved, folder)
-            return self.open(folder, threads)
+            return self.open(folder, threads, device)
 
 
 class OnnxRuntime(FastEngine):
@@ -114,12 +120,12 @@ class OnnxRuntime(FastEngine):
     def approximates(self, request: DecodeRequest) -> bool:
         return False
 
-    def open(self, folder: Path, threads: int) -> Engine:
+    def open(self, folder: Path, threads: int, device: torch.device = CPU) -> Engine:
         from qkv.engines.onnx_engine import OnnxEngine
 
         return OnnxEngine.from_folder(folder, threads)
 
-    def make(self, saved: SavedModel, threads: int) -> Engine:
+    def make(self, saved: SavedModel, threads: int, device: torch.device = CPU) -> Engine:
         from qkv.engines.onnx_engine import OnnxEngine
         from qkv.export.onnx import as_graph
 
@@ -152,14 +158,14 @@ def engine_for_export(what: str) -> FastEngine | None:
     return next((engine for engine in fast_engines() if engine.export == what), None)
 
 
-def make_engine(fast: FastEngine, saved: SavedModel, threads: int) -> Engine:
+def make_engine(fast: FastEngine, saved: SavedModel, threads: int, device: torch.device = CPU) -> Engine:
     """Of a model; raises QkvError if it cannot be made, whatever the reason."""
     choose_backend()
     try:
         for package in fast.packages:
             # A broken installation fails here.
             importlib.import_module(package)
-        return fast.make(saved, threads)
+        return fast.make(saved, threads, device)
     except (ImportError, OSError, RuntimeError) as error:
         raise QkvError(f"the engine {fast.name} cannot be made ({error}); use the engine torch") from error
 

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import torch
+
 from qkv.config import load_config
+from qkv.core.devices import CPU, choose_device
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import read_manifest
 from qkv.engines.fast_engines import engine_for_export
@@ -19,9 +22,14 @@ ModelLike = Path | str | SavedModel
 
 
 class ModelSet:
-    """`folders` is empty if the models came from memory."""
+    """`folders` is empty if the models came from memory.
 
-    def __init__(self, model: ModelLike | Sequence[ModelLike]) -> None:
+    They are used on `device`; with `auto`, a model in memory stays where it is, and one in a folder is loaded to the
+    accelerator if there is one.
+    """
+
+    def __init__(self, model: ModelLike | Sequence[ModelLike], device: str = "cpu") -> None:
+        self._device = device
         models = _listed(model)
         self._given = [model for model in models if isinstance(model, SavedModel)]
         self.folders = [locate_model(model) for model in models if not isinstance(model, SavedModel)]
@@ -45,6 +53,13 @@ class ModelSet:
         return len(self._given) or len(self.folders)
 
     @cached_property
+    def device(self) -> torch.device:
+        """Where the models are used; an export chooses no device by itself."""
+        if self._device == "auto" and (self._given or self.exported):
+            return self._given[0].model.device if self._given else CPU
+        return choose_device(self._device)
+
+    @cached_property
     def loaded(self) -> list[SavedModel]:
         if self.exported:
             raise UsageError(f"{self.folders[0]}: was exported; give the model that it was made from")
@@ -64,6 +79,8 @@ class ModelSet:
                 )
         if len({one.config.seq2seq.head.copies for one in found}) > 1:
             raise UsageError("an ensemble is of models that copy words of the source, or of models that do not")
+        for one in found:
+            one.model.to(self.device)
         return found
 
     @cached_property

@@ -86,7 +86,7 @@ class OnnxEngine:
 
     def decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
         if reasons := onnx_request_obstacles(request, self.kind):
-            raise UsageError(f"ONNX Runtime cannot decode so: {'; '.join(reasons)}; use the engine torch")
+            raise UsageError(f"ONNX Runtime cannot decode this way: {'; '.join(reasons)}; use the engine torch")
         if not sources:
             return []
         limits = [request.search.limits(len(ids), self.tgt_limit) for ids in sources]

@@ -4,16 +4,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from qkv.core.devices import moved
 from qkv.data.batch import padded
 from qkv.engines.base import DecodeRequest
 from qkv.engines.copies import with_copies
+from qkv.engines.likely import with_likely
 from qkv.models.base import Model
 from qkv.models.saved.folder import SavedModel
-from qkv.search.base import Search, SearchConfig, SearchTask, smallest
+from qkv.search.base import Search, SearchConfig, SearchTask, Watch, smallest
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.models import SearchedModels
 from qkv.search.walk import grouped
 from qkv.text.special import SPECIAL
+
+MOST_SEARCHES = 32
+"""Searches that an engine keeps, the newest."""
 
 
 class TorchEngine:
@@ -41,6 +46,7 @@ class TorchEngine:
                 request,
                 constraints=[request.constraints[index] for index in group],
                 detokenize=[request.detokenize[index] for index in group] if request.detokenize else (),
+                watch=_renumbered(request.watch, group),
             )
             found |= zip(group, self._decode([sources[index] for index in group], own), strict=True)
         return [found[index] for index in range(len(sources))]
@@ -51,11 +57,11 @@ class TorchEngine:
             if known == config:
                 return search
         search = config.build(self.saved)
-        self._searches.append((config, search))
+        self._searches = [*self._searches[1 - MOST_SEARCHES :], (config, search)]
         return search
 
     def _decode(self, sources: Sequence[list[int]], request: DecodeRequest) -> list[list[Hypothesis]]:
-        src, src_keep = padded(list(sources), SPECIAL.pad)
+        src, src_keep = (moved(part, self.models[0].device) for part in padded(list(sources), SPECIAL.pad))
         search = self._built(request.search)
         tgt_limit = smallest([self.searched.tgt_limit, search.tgt_limit])
         task = SearchTask(
@@ -71,10 +77,19 @@ class TorchEngine:
             after_step=request.after_step,
             attention=request.attention,
             detokenize=request.detokenize,
+            watch=request.watch,
         )
         with evaluating(self.models):
             found = search.search(task, self.searched)
-            return with_copies(self.models, sources, found) if request.copies else found
+            found = with_copies(self.models, sources, found) if request.copies else found
+            return with_likely(self.models, sources, found, request.likely) if request.likely else found
+
+
+def _renumbered(watch: Watch | None, group: Sequence[int]) -> Watch | None:
+    """`watch` for a group of the sentences, which the search numbers from 0."""
+    if watch is None:
+        return None
+    return lambda place, tokens: watch(group[place], tokens)
 
 
 @contextmanager

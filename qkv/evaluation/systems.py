@@ -37,21 +37,27 @@ def decode_outputs(
     beam: int | None,
     engine: "EngineName",
     reporter: Reporter,
+    device: str = "auto",
+    on: str | None = None,
 ) -> SystemOutputs:
     """The outputs of a model, or of an ensemble, for the sources of the test set.
 
-    `settings` are overrides, `beam` the size of a beam search if it is not among them.
+    `settings` are overrides, `beam` the size of a beam search if it is not among them. `on` names a cluster.
     """
     if test.sources is None:
         raise UsageError(f"{models[0]}: a model needs something to translate: give the sources by --src FILE")
     # Outputs from a file are scored without importing torch.
+    from qkv.translate.cluster.translating import translate_list_on
     from qkv.translate.output import plain
     from qkv.translate.settings import translation_config, with_beam
 
     config = translation_config(with_beam(settings, beam, models[0]), models[0])
-    translator = config.translator(models, engine)
+    translator = config.translator(models, engine, device=device)
     counting = reporter.counting(f"Decoding with {models[0]}")
-    found = translator.translate(test.sources, token_scores=False, progress=counting)
+    if on is None:
+        found = translator.translate(test.sources, token_scores=False, progress=counting)
+    else:
+        found = translate_list_on(on, translator, test.sources, counting)
     # The lines of `qkv translate`: kept in a file, they score the same.
     lines = [plain(number, translation).removesuffix("\n") for number, translation in enumerate(found, start=1)]
     return SystemOutputs(lines, _decoding(translator, found))

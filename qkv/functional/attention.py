@@ -87,6 +87,12 @@ def near_median(weights: Float[Tensor, "B H K"], window: int) -> Bool[Tensor, "B
     return (torch.arange(weights.shape[-1], device=weights.device) - median).abs() <= window
 
 
+def near_largest(weights: Float[Tensor, "B H K"], window: int) -> Bool[Tensor, "B H K"]:
+    """|j - m| ≤ window, m the key with the largest of these weights; every key where all of them are 0."""
+    largest, key = weights.detach().max(dim=-1, keepdim=True)
+    return ((torch.arange(weights.shape[-1], device=weights.device) - key).abs() <= window) | (largest == 0)
+
+
 def location_aware_scores(
     q: Float[Tensor, "B H E"],
     k: KeyHeads,

@@ -5,7 +5,7 @@ L = -Σ_v q(v | y) log p(v) is written once. Each variant has its own name, beca
 things in different systems.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +19,13 @@ class Smoothing:
     confidence: float
     background: Float[Tensor, " V"]
     entropy_penalty: float = 0.0
+    _moved: dict[tuple[torch.device, torch.dtype], Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    def background_on(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " V"]:
+        """The background there, moved once."""
+        if (device, dtype) not in self._moved:
+            self._moved[device, dtype] = self.background.to(device, dtype)
+        return self._moved[device, dtype]
 
     @property
     def is_plain(self) -> bool:
@@ -86,7 +93,7 @@ def smoothed_cross_entropy(
     """
     nll = -log_probs.gather(1, targets[:, None]).squeeze(1)
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
-    background = smoothing.background.to(log_probs)
+    background = smoothing.background_on(log_probs.device, log_probs.dtype)
     entropy = -(log_probs.exp() * finite).sum(dim=1)
     loss = smoothing.confidence * nll - finite @ background - smoothing.entropy_penalty * entropy
     if weights is not None:

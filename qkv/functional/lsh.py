@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.core.devices import widest_float
 from qkv.core.shapes import AttentionWeights, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 from qkv.functional.attention import masked_softmax, scaled_dot_scores
 from qkv.functional.masks import build_mask, causal
@@ -39,7 +40,7 @@ def bucket_counts(lengths: Int[Tensor, " B"], chunk: int) -> Int[Tensor, " B"]:
 
 def hash_sizes(counts: Int[Tensor, " B"], largest: int = 64) -> Int[Tensor, "B 2"]:
     """b as b_1 · b_2 of two hashes. Above `largest` both are about √b, because the cost of a hash grows with its b."""
-    first = 2 * torch.ceil(counts.double().sqrt() / 2).long()
+    first = 2 * torch.ceil(counts.to(widest_float(counts.device)).sqrt() / 2).long()
     second = 2 * torch.ceil(counts / first / 2).long()
     few = counts <= largest
     return torch.stack([counts.where(few, first), torch.where(few, 1, second)], dim=1)

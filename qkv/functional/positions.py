@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from qkv.core.devices import widest_float
 from qkv.core.shapes import AttentionWeights, Heads
 
 
@@ -19,8 +20,8 @@ def sinusoidal(
     by a few thousandths. An odd last channel is 0.
     """
     pairs = d_model // 2
-    exponent = torch.arange(pairs, dtype=torch.float64, device=pos.device) * 2 / d_model
-    angle = pos.double()[..., None] * 10000.0**-exponent
+    exponent = torch.arange(pairs, dtype=widest_float(pos.device), device=pos.device) * 2 / d_model
+    angle = pos.to(widest_float(pos.device))[..., None] * 10000.0**-exponent
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
     return _fill_up(waves, d_model).to(dtype)
 
@@ -34,8 +35,8 @@ def sinusoidal_half_split(
     trained with one form need that form.
     """
     pairs = d_model // 2
-    exponent = torch.arange(pairs, dtype=torch.float64, device=pos.device) / max(pairs - 1, 1)
-    angle = pos.double()[..., None] * 10000.0**-exponent
+    exponent = torch.arange(pairs, dtype=widest_float(pos.device), device=pos.device) / max(pairs - 1, 1)
+    angle = pos.to(widest_float(pos.device))[..., None] * 10000.0**-exponent
     waves = torch.cat([angle.sin(), angle.cos()], dim=-1)
     return _fill_up(waves, d_model).to(dtype)
 
@@ -49,8 +50,8 @@ Waves = Float[Tensor, "*#rows half"]
 
 def rotary_angles(pos: Int[Tensor, "*shape"], width: int, base: float = 10000.0) -> Float[Tensor, "*shape half"]:
     """p θ_i with θ_i = base^(-2i / d_k), one angle for each pair of channels; in float64, as for `sinusoidal`."""
-    exponent = torch.arange(width // 2, dtype=torch.float64, device=pos.device) * 2 / width
-    return pos.double()[..., None] * base**-exponent
+    exponent = torch.arange(width // 2, dtype=widest_float(pos.device), device=pos.device) * 2 / width
+    return pos.to(widest_float(pos.device))[..., None] * base**-exponent
 
 
 def rotate_pairs(x: Float[Tensor, "*rows E"], cos: Waves, sin: Waves) -> Float[Tensor, "*rows E"]:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from qkv.core.devices import autocast_dtype
 from qkv.core.shapes import AttentionWeights, Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 from qkv.kernels.dropout import dropout_mask
 
@@ -33,13 +34,12 @@ def attention(
 ) -> ContextHeads:
     """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
     if dropout > 0 and q.device.type == "cpu":
-        if torch.is_autocast_enabled("cpu"):
-            low = torch.get_autocast_dtype("cpu")
+        if low := autocast_dtype(q.device):
             q, k, v = q.to(low), k.to(low), v.to(low)
         output: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
         return output
     allowed = mask
-    if q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
+    if q.device.type == "cpu" and q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
         k, v, allowed, bias = _fill_up(k, v, mask, bias)
     if bias is not None:
         bias = bias.to(q.dtype) if allowed is None else bias.to(q.dtype).masked_fill(~allowed, -torch.inf)

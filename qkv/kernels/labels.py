@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from qkv.core.devices import autocast_to
+
 CHUNK = 256
 """Rows whose logits are in memory at once."""
 
@@ -60,7 +62,7 @@ def _logits(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, Tensor]]:
 class _LabelLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.autocast(hidden.device.type, enabled=False):
+        with autocast_to(hidden.device, None):
             hidden, background = hidden.to(weight.dtype), background.to(weight)
             picked, log_z = weight.new_empty(labels.shape), weight.new_empty(len(hidden))
             buffer = weight.new_empty(min(CHUNK, len(hidden)), len(weight))
@@ -79,7 +81,7 @@ class _LabelLogProbs(torch.autograd.Function):
     def backward(ctx: Any, d_picked: Tensor, d_smooth: Tensor) -> tuple[Tensor | None, ...]:
         """∂L/∂z = Σ_k g_k δ(label k) + s background - (Σ_k g_k + s Σ background) p"""
         hidden, weight, labels, background, log_z = ctx.saved_tensors
-        with torch.autocast(hidden.device.type, enabled=False):
+        with autocast_to(hidden.device, None):
             total = d_picked.sum(dim=1) + d_smooth * background.sum()
             d_hidden, d_weight = torch.empty_like(hidden), torch.zeros_like(weight)
             buffer = weight.new_empty(min(CHUNK, len(hidden)), len(weight))
@@ -109,9 +111,18 @@ class BestLabel(NamedTuple):
 
 def best_label(logits: Float[Tensor, "N V"], ask: int | None = None) -> BestLabel:
     """log p(v) = z_v - z_best - log Σ_u exp(z_u - z_best); ties go to the lowest label. Overwrites `logits`."""
-    # numpy's argmax is vectorised and takes the first maximum; torch's does neither.
-    labels = torch.from_numpy(logits.cpu().numpy().argmax(axis=1)).to(logits.device)
+    labels = _first_best(logits)
     highest = logits.gather(1, labels[:, None])
     asked = None if ask is None else logits[:, ask] - highest[:, 0]
     rest = logits.sub_(highest).exp_().sum(dim=1).log_()
     return BestLabel(labels, -rest, None if asked is None else asked - rest)
+
+
+def _first_best(logits: Tensor) -> Tensor:
+    """The lowest of the best labels of each row."""
+    if logits.device.type == "cpu":
+        # numpy's argmax is vectorised and takes the first maximum; torch's does neither.
+        return torch.from_numpy(logits.numpy().argmax(axis=1))
+    numbers = torch.arange(logits.shape[1], device=logits.device)
+    is_best = (logits == logits.amax(dim=1, keepdim=True)) | logits.isnan()
+    return torch.where(is_best, numbers, logits.shape[1] - 1).amin(dim=1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from qkv.core.devices import autocast_dtype, surely_all
 from qkv.core.shapes import ContextHeads, Heads, KeyHeads, ValueHeads
 from qkv.functional.lsh import SELF_LOGIT, Buckets
 from qkv.kernels.dropout import dropout_mask
@@ -38,7 +39,7 @@ def assign_buckets(
     for rotation in rotations.unbind(1):
         hashes = []
         for stage, (half, size) in enumerate(zip(halves.unbind(1), sizes.unbind(1), strict=True)):
-            if bool((size == 1).all()):
+            if surely_all(size == 1):
                 hashes.append(torch.zeros_like(x[..., 0], dtype=torch.int64))
                 continue
             half, size = half[:, None, None, None], size[:, None, None, None]
@@ -143,9 +144,7 @@ def lsh_attention(
 
     `dropout` is applied after the softmax, to the weight of a pair in each round that found it.
     """
-    device = q.device.type
-    if torch.is_autocast_enabled(device):
-        low = torch.get_autocast_dtype(device)
+    if low := autocast_dtype(q.device):
         q, k, v = q.to(low), k.to(low), v.to(low)
     order = sort_by_bucket(buckets, min(chunk, q.shape[2]), same_bucket, keep)
     rows = [F.pad(x, (0, 0, 0, order.length - x.shape[2])).flatten(0, 2) for x in (q, k, v)]

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from qkv.core.devices import autocast_dtype, autocast_to
+
+GENERATORS = ("cuda", "xpu")
+"""Kinds of device whose random generators can be saved and set."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -19,24 +24,23 @@ class Moment:
 
     @classmethod
     def now(cls, device: torch.device) -> "Moment":
-        kind = device.type
-        low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-        device_random = torch.cuda.get_rng_state(device) if kind == "cuda" else None
-        return cls(device, torch.get_rng_state(), device_random, low)
+        own = torch.get_device_module(device.type).get_rng_state(device) if device.type in GENERATORS else None
+        return cls(device, torch.get_rng_state(), own, autocast_dtype(device))
 
     @contextmanager
     def precision(self) -> Iterator[None]:
         # Without autocast's cache: it would reuse weights that were cast without a gradient.
-        with torch.autocast(self.device.type, self.low, enabled=self.low is not None, cache_enabled=False):
+        with autocast_to(self.device, self.low, cache=False):
             yield
 
     @contextmanager
     def again(self) -> Iterator[None]:
         """Restores that state with gradients enabled; on exit the generators are as before."""
-        with torch.random.fork_rng([] if self.device_random is None else [self.device]):
+        kind = "cuda" if self.device_random is None else self.device.type
+        with torch.random.fork_rng([] if self.device_random is None else [self.device], device_type=kind):
             torch.set_rng_state(self.random)
             if self.device_random is not None:
-                torch.cuda.set_rng_state(self.device_random, self.device)
+                torch.get_device_module(kind).set_rng_state(self.device_random, self.device)
             with self.precision(), torch.enable_grad():
                 yield
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from qkv.core.devices import autocast_dtype, autocast_to
 from qkv.functional.losses import Smoothing
 
 Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
@@ -47,7 +48,7 @@ class _LossOfWalk(torch.autograd.Function):
         wanted: bool,
         product: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        with torch.autocast(hidden.device.type, enabled=False):
+        with autocast_to(hidden.device, None):
             projection = ChunkedProjection(hidden, weight, bias, smoothing, rows, product, wanted)
             sums, row_weights = walk(projection)
             ctx.gradients = projection.gradients(row_weights) if wanted else None
@@ -64,10 +65,7 @@ class _LossOfWalk(torch.autograd.Function):
 
 def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
     """The dtype of the matrix products: autocast's, if it is enabled."""
-    device = hidden.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return torch.promote_types(hidden.dtype, weight.dtype)
+    return autocast_dtype(hidden.device) or torch.promote_types(hidden.dtype, weight.dtype)
 
 
 class ChunkedProjection:
@@ -88,8 +86,8 @@ class ChunkedProjection:
         self.hidden = hidden.to(product)
         self.weight = weight.to(product)
         self.bias = None if bias is None else bias.to(wide)
-        self.background = smoothing.background.to(weight.device, wide)
-        self.total = smoothing.confidence + float(self.background.sum())
+        self.background = smoothing.background_on(weight.device, wide)
+        self.total = smoothing.confidence + float(smoothing.background.to(wide).sum())
         self.pull = self.background @ weight.to(wide)
         self.buffer = weight.new_empty(rows, len(weight), dtype=wide)
         self.wanted = wanted

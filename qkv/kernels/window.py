@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from qkv.core.devices import autocast_dtype, surely_all
 from qkv.core.shapes import ContextHeads, Heads
 
 BLOCK = 64
@@ -73,20 +74,20 @@ class Pattern:
         return torch.softmax(scores, dim=-1)
 
     def _masks(self, keep: Tensor | None, extra_keep: Tensor) -> tuple[Tensor, Tensor] | None:
-        if (keep is None or bool(keep.all())) and bool(extra_keep.all()):
+        if (keep is None or surely_all(keep)) and surely_all(extra_keep):
             return None
         real = keep if keep is not None else torch.ones(self.batch, self.length, dtype=torch.bool, device=self.device)
         zero = torch.zeros((), dtype=self.wide, device=self.device)
         return torch.where(extra_keep, zero, self.never), torch.where(real, zero, self.never)
 
     def _sees(self, keep: Tensor | None, extra_keep: Tensor) -> Tensor | None:
-        if keep is None or bool(keep.all()):
+        if keep is None or surely_all(keep):
             return None
         before = F.pad(keep.cumsum(1), (1, 0))
         at = torch.arange(self.length, device=self.device)
         count = before[:, (at + self.right + 1).clamp(max=self.length)] - before[:, (at - self.left).clamp(min=0)]
         found = (count > 0) | extra_keep.any(1, keepdim=True)
-        return None if bool(found.all()) else found[:, None, :, None]
+        return None if surely_all(found) else found[:, None, :, None]
 
 
 class Window(NamedTuple):
@@ -121,8 +122,8 @@ def window_attention(
         return _dilated(q, k, v, window, keep, everywhere)
     extra = _nowhere(k, v) if everywhere is None else everywhere
     tensors = [q, k, v, extra.keys, extra.values]
-    if torch.is_autocast_enabled(q.device.type):
-        tensors = [x.to(torch.get_autocast_dtype(q.device.type)) for x in tensors]
+    if low := autocast_dtype(q.device):
+        tensors = [x.to(low) for x in tensors]
     output: Tensor = _WindowAttention.apply(*tensors, window.left, window.right, keep, extra.keep)
     return output
 

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from qkv.core.errors import UsageError
@@ -135,6 +136,11 @@ class Model(nn.Module):
     starts_from: ClassVar[tuple[str, ...]] = ()
     """Other kinds of model whose weights `start_from` may give to the parts that both have."""
     head: Head
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.parameters()).device
 
     @property
     def tgt_embedding(self) -> TokenEmbedding:

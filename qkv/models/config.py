@@ -30,8 +30,9 @@ class ModelConfig(Config):
     reads_packed: ClassVar[bool] = False
     """Whether a row of a batch may hold several examples."""
     asked: ClassVar[str] = ""
-    """What it is asked for once it is trained; see `qkv.models.asked.ANSWERED_BY`."""
-
+    """What it is asked for once it is trained, such as `translate`; a verb that asks for something else refuses it."""
+    answered_by: ClassVar[str] = "no command of qkv asks it; qkv.models.saved.folder.load_model opens it in Python"
+    """What to use it by, for messages."""
     told_to_data: ClassVar[tuple[str, ...]] = ()
     """Keys that `data` has too, with the same value; a recipe may leave them out there."""
 
@@ -75,6 +76,7 @@ class Seq2SeqConfig(ModelConfig):
 
     learns: ClassVar[Mapping[str, str]] = {"pairs": "target"}
     asked: ClassVar[str] = "translate"
+    answered_by: ClassVar[str] = "qkv translate MODEL writes its outputs"
 
     head: AnyHead = LinearHeadConfig()
     """How the decoder's states become probabilities of tokens."""

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from qkv.core.devices import widest_float
 from qkv.data.batch import Batch
 from qkv.models.base import Model
 
@@ -14,19 +15,32 @@ from qkv.models.base import Model
 class LossReport:
     """Sums, not means: the trainer sums the reports of an update and divides once.
 
-    So the result does not depend on how an update is split into micro-batches or over workers.
+    So the result does not depend on how an update is split into micro-batches or over workers. Sums that were computed
+    are tensors and stay on their device: the trainer reads the total of an update once.
     """
 
     sum: Tensor
     """What is minimised, summed over the target tokens; has a gradient."""
-    nll: float
-    """Plain negative log-likelihood, summed; used for the perplexity."""
-    weight: float
+    nll: Tensor | float
+    """Plain negative log-likelihood, summed; used for the perplexity. It has no gradient."""
+    weight: Tensor | float
     """The number of target tokens that count."""
-    left_out: int = 0
+    left_out: Tensor | int = 0
     """Pairs that the model cannot learn as they are, because the target does not fit its canvas."""
     likelihood: bool = True
     """Whether `nll` is one; else it is what is minimised, and has no perplexity."""
+
+    @property
+    def numbers(self) -> Tensor:
+        """[4]: loss, nll, weight and left out, in the widest type of their device."""
+        wide, device = widest_float(self.sum.device), self.sum.device
+        parts = (self.sum.detach(), self.nll, self.weight, self.left_out)
+        return torch.stack(
+            [
+                part.to(wide) if isinstance(part, Tensor) else torch.full((), part, dtype=wide, device=device)
+                for part in parts
+            ]
+        )
 
 
 class Objective(Protocol):

@@ -26,7 +26,7 @@ from qkv.text.special import SpecialIds
 
 
 class ObjectiveKind(Protocol):
-    """Builds an objective from a recipe."""
+    """Builds an objective from a recipe; a base class, too, for the method that has a default."""
 
     def problem(self, config: ObjectiveConfig, model: Any) -> str | None:
         """Why the objective's settings do not go with the model; None: they do."""
@@ -35,8 +35,22 @@ class ObjectiveKind(Protocol):
         self, config: ObjectiveConfig, model: Any, tokenizers: TokenizerPair, frequencies: Frequencies
     ) -> Objective: ...
 
+    def epoch_weight(self, config: ObjectiveConfig, model: Any, train: Any) -> int:
+        """What an epoch of the store `train` adds to the target tokens of a run; by default all its target tokens."""
+        count: int = train.num_tgt_tokens
+        return count
+
 
 objective_kinds = Names[ObjectiveKind]("kind of objective")
+
+
+def foreign_keys(config: ObjectiveConfig, model: ModelConfig, known: tuple[str, ...]) -> str | None:
+    """Why the objective's settings do not go with the model, if one of them is neither `known` nor its default."""
+    default = ObjectiveConfig()
+    for name in ObjectiveConfig.model_fields:
+        if name not in known and getattr(config, name) != getattr(default, name):
+            return f"objective.{name} is not for model.kind {model.kind}; leave it out"
+    return None
 
 
 def learning_problem(model: ModelConfig, data: DataConfig) -> str | None:
@@ -102,7 +116,7 @@ def build_objective(
     return objectives[decoder.kind](decoder, ObjectiveParts(smoothing, no_smoothing(size), config.glancing, special))
 
 
-class TargetGivenSource:
+class TargetGivenSource(ObjectiveKind):
     """The target given the source, as the decoder kind models it."""
 
     def problem(self, config: ObjectiveConfig, model: Seq2SeqConfig) -> str | None:

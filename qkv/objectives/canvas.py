@@ -45,7 +45,7 @@ class Canvas:
         counts = weights > 0
         decoded = model.fill(tgt_in, source)[counts]
         loss, nll = model.head.loss(decoded, NO_CONTEXT, labels[counts], weights[counts], smoothing)
-        return LossReport(loss, float(nll), float(weights.sum()), int((lengths > sizes).sum()))
+        return LossReport(loss, nll, weights.sum(), (lengths > sizes).sum())
 
 
 objectives.register("canvas", Canvas)

@@ -39,16 +39,16 @@ class Consistency:
     def loss(self, model: Model, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         """The likelihood in the report is that of the first pass."""
         states, context = self.decode(model, batch, tgt_in)
-        counts = batch.tgt_weight > 0
+        counts = batch.counted
         weights, targets = batch.tgt_weight[counts], batch.tgt_out[counts]
 
         def paired(x: Tensor) -> Tensor:
             both: Tensor = x.unflatten(0, (2, len(tgt_in)))
-            return both[:, counts].transpose(0, 1)
+            return both[:, *counts].transpose(0, 1)
 
         contexts = HeadContext(*(None if part is None else paired(part) for part in context))
         loss, nll = model.head.consistent_loss(paired(states), contexts, targets, weights, smoothing, self.agreement)
-        return LossReport(loss, float(nll), float(weights.sum()))
+        return LossReport(loss, nll, weights.sum())
 
 
 class ConsistencyConfig(Config):
@@ -113,7 +113,7 @@ class SimCut(Consistency):
         """Padding in the place of the tokens that are not read; masks do not change, so positions stay."""
         special = self.special
         eligible = (ids != special.pad) & (ids != special.bos) & (ids != special.eos)
-        return ids.masked_fill(choose(eligible, self.rate, torch.default_generator), special.pad)
+        return ids.masked_fill(choose(eligible, self.rate), special.pad)
 
 
 def _decode_both(model: Model, batch: Batch, src: tuple[Tensor, Tensor], tgt_in: tuple[Tensor, Tensor]) -> Output:

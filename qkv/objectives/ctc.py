@@ -47,7 +47,7 @@ class _Pairs(LatticePairs):
         column = (self.columns[:, None, :] == path[:, :, None]).int().argmax(dim=2, keepdim=True)
         wrong = self.keep & (logits.gather(2, column)[..., 0] < highest)
         counts = glance_counts(wrong, ratio) * self.fits
-        return torch.where(choose_some(self.keep, counts, torch.default_generator), path, self.open)
+        return torch.where(choose_some(self.keep, counts), path, self.open)
 
 
 objectives.register("ctc", Ctc)

@@ -55,7 +55,7 @@ class _Pairs(LatticePairs):
         right = said.gather(1, path[:, None, :])[:, 0]
         inside = (torch.arange(path.shape[1], device=path.device) < self.lengths[:, None]) & self.fits[:, None]
         wrong = inside & (right < best.gather(1, path))
-        shown = choose_some(inside, glance_counts(wrong, ratio), torch.default_generator)
+        shown = choose_some(inside, glance_counts(wrong, ratio))
         # Tokens that are not shown are scattered to the first vertex, which always reads the start symbol.
         return self.open.scatter(1, path * shown, torch.where(shown, self.targets, SPECIAL.mask))
 

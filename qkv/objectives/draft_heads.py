@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from qkv.core.devices import widest_float
 from qkv.data.batch import Batch
 from qkv.functional.losses import no_smoothing
 from qkv.kernels.cross_entropy import linear_cross_entropy
@@ -73,12 +74,13 @@ def _blockwise_loss(head: BlockwiseHeads, weight: Tensor, decoded: Tensor, batch
     counts = batch.tgt_weight > 0
     vectors = head(decoded[counts])
     plain = no_smoothing(len(weight))
-    loss, nll = decoded.new_zeros(()), 0.0
+    wide = widest_float(decoded.device)
+    loss, nll = decoded.new_zeros(()), decoded.new_zeros((), dtype=wide)
     for ahead in range(1, head.heads + 1):
         targets, weights = _shifted(batch.tgt_out, ahead), _shifted(batch.tgt_weight, ahead)
         own, own_nll = linear_cross_entropy(vectors[ahead - 1], weight, None, targets[counts], plain, weights[counts])
-        loss, nll = loss + own / head.heads, nll + float(own_nll) / head.heads
-    return LossReport(loss, nll, float(batch.tgt_weight.sum()))
+        loss, nll = loss + own / head.heads, nll + own_nll.to(wide) / head.heads
+    return LossReport(loss, nll, batch.tgt_weight.sum())
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
@@ -104,4 +106,4 @@ def _source_loss(head: SourceHead, weight: Tensor, memory: Tensor, batch: Batch,
     columns = picked.new_zeros(*keep.shape, picked.shape[1]).index_put((keep,), picked)
     nll = torch.where(fits, ctc_nll(columns, targets, lengths, path_lengths), 0.0).sum()
     tokens = lengths.clamp(min=1) * fits
-    return LossReport(nll, float(nll.detach()), float(tokens.sum()), int((~fits).sum()))
+    return LossReport(nll, nll.detach(), tokens.sum(), (~fits).sum())

@@ -50,7 +50,7 @@ class LatticePairs:
         """Of -log P(Y) [B], and of Σ over positions of weight · Σ over tokens of background · log p."""
         total = torch.where(self.fits, nll, 0.0).sum()
         loss = smoothing.confidence * total - background
-        return LossReport(loss, float(total.detach()), float(self.tokens().sum()), int((~self.fits).sum()))
+        return LossReport(loss, total.detach(), self.tokens().sum(), (~self.fits).sum())
 
 
 class Lattice:

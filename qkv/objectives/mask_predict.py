@@ -25,7 +25,7 @@ class MaskPredict:
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         assert isinstance(model, NatModel)
         pairs = LengthPairs(model, batch, self.parts)
-        masked = choose_some(pairs.inside, how_many(pairs.lengths), torch.default_generator)
+        masked = choose_some(pairs.inside, how_many(pairs.lengths))
         tgt_in = torch.where(masked, pairs.open, pairs.targets)
         return pairs.loss(tgt_in, self.parts.smoothing, self.decoder.length_weight)
 

@@ -42,7 +42,7 @@ class LengthPairs:
         classes, clipped = length_classes(self.source.lengths, self.lengths)
         missed = F.cross_entropy(self.model.length_predictor(self.source).float(), classes, reduction="none")
         loss = loss + length_weight * (missed @ self.lengths.to(missed))
-        return LossReport(loss, float(nll), float(len(decoded)), int(clipped.sum()))
+        return LossReport(loss, nll, float(len(decoded)), clipped.sum())
 
     @torch.no_grad()
     def glance(self, ratio: float) -> Tensor:
@@ -50,7 +50,7 @@ class LengthPairs:
         decoded = self.model.fill(self.open, self.source)[self.inside]
         logits, highest = self.model.head.label_logits(decoded, self.targets[self.inside][:, None])
         wrong = torch.zeros_like(self.inside).index_put((self.inside,), logits[:, 0] < highest)
-        shown = choose_some(self.inside, glance_counts(wrong, ratio), torch.default_generator)
+        shown = choose_some(self.inside, glance_counts(wrong, ratio))
         return torch.where(shown, self.targets, self.open)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -69,7 +68,7 @@ class Drop(Noise):
 
     def __call__(self, tgt_in: Tensor, update: int) -> Tensor:
         eligible, rate = self.eligible(tgt_in), self.rate_at(update)
-        return drop_tokens(tgt_in, eligible, rate, self.special.unk, torch.default_generator)
+        return drop_tokens(tgt_in, eligible, rate, self.special.unk)
 
 
 @noises.register
@@ -90,7 +89,7 @@ class Replace(Noise):
 
     def __call__(self, tgt_in: Tensor, update: int) -> Tensor:
         eligible, rate = self.eligible(tgt_in), self.rate_at(update)
-        return replace_tokens(tgt_in, eligible, rate, len(NAMES), self.vocab_size, torch.default_generator)
+        return replace_tokens(tgt_in, eligible, rate, len(NAMES), self.vocab_size)
 
 
 @noises.register
@@ -108,7 +107,7 @@ class MaskOut(Noise):
 
     def __call__(self, tgt_in: Tensor, update: int) -> Tensor:
         eligible, rate = self.eligible(tgt_in), self.rate_at(update)
-        return mask_tokens(tgt_in, eligible, rate, self.special.mask, torch.default_generator)
+        return mask_tokens(tgt_in, eligible, rate, self.special.mask)
 
 
 @noises.register
@@ -130,5 +129,5 @@ class Swap(Noise):
     distance: int = 3
 
     def __call__(self, tgt_in: Tensor, update: int) -> Tensor:
-        chosen = choose(self.eligible(tgt_in), self.rate_at(update), torch.default_generator)
-        return swap_tokens(tgt_in, chosen, self.distance, torch.default_generator)
+        chosen = choose(self.eligible(tgt_in), self.rate_at(update))
+        return swap_tokens(tgt_in, chosen, self.distance)

@@ -113,7 +113,7 @@ class TeacherForcing:
 
     def _loss(self, model: Model, batch: Batch, tgt_in: Tensor, smoothing: Smoothing) -> LossReport:
         states, context = model(replace(batch, tgt_in=tgt_in))
-        counts = batch.tgt_weight > 0
+        counts = batch.counted
         weights = batch.tgt_weight[counts]
         loss, nll = model.head.loss(states[counts], context.at(counts), batch.tgt_out[counts], weights, smoothing)
-        return LossReport(loss, float(nll), float(weights.sum()))
+        return LossReport(loss, nll, weights.sum())

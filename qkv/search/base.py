@@ -56,6 +56,10 @@ def _go_on() -> None:
     pass
 
 
+Watch = Callable[[int, list[int]], None]
+"""Called with the number of a sentence and the tokens of its best output so far."""
+
+
 @dataclass(frozen=True)
 class SearchTask:
     """One batch of sentences."""
@@ -78,6 +82,8 @@ class SearchTask:
     detokenize: Sequence[Callable[[list[int]], str]] = ()
     """Tokens to text, one per sentence, for a search that compares texts; without it the ids themselves are the
     words."""
+    watch: Watch | None = None
+    """Called after each step of a search that writes token by token, for each sentence that it has continued."""
 
     def sources(self, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
         """`src` and `src_keep` of some of the sentences."""
@@ -305,7 +311,8 @@ class LengthWindow:
         natural = [0] * len(task.limits)
         if self.measure_first:
             natural = [
-                len(best.tokens) for best, *_ in self.inner.search(replace(task, nbest=1, attention=False), model)
+                len(best.tokens)
+                for best, *_ in self.inner.search(replace(task, nbest=1, attention=False, watch=None), model)
             ]
         rules = task.constraints or [Constraints()] * len(task.limits)
         windows = [_widened(self.window(length), own) for length, own in zip(natural, rules, strict=True)]

@@ -285,6 +285,7 @@ class _BeamRun:
         while self.left:
             output, state = self.steps.step(tokens, state)
             self._expand(self._allowed(output.log_probs), output.attention)
+            self._tell()
             self.task.after_step()
             places = [place for place, index in enumerate(self.left) if any(group.live for group in self.groups[index])]
             rows, said = self._going_on(places)
@@ -293,6 +294,15 @@ class _BeamRun:
             self.left = [self.left[place] for place in places]
             tokens = torch.tensor(said, device=device)
         return [self._best(index) for index in range(len(self.groups))]
+
+    def _tell(self) -> None:
+        """Say what is best so far: the most probable hypothesis that goes on, at last the best one that has ended."""
+        if self.task.watch is None:
+            return
+        for index in self.left:
+            first = self.groups[index][0]
+            leading = first.live[0] if first.live else first.finished[0].partial
+            self.task.watch(index, leading.tokens())
 
     def _begin(self) -> tuple[StepState, list[int]]:
         """Read the sources and the prefixes. An observer wants to see every step, so it gets them one by one."""

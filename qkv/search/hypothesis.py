@@ -20,6 +20,13 @@ class Copied(NamedTuple):
     """How much of the token's probability comes from copying."""
 
 
+class LikelyId(NamedTuple):
+    """A token that could stand at a place of an output."""
+
+    token: int
+    probability: float
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One output of a search."""
@@ -38,6 +45,8 @@ class Hypothesis:
     """The number of decoder passes; only where a pass may give several tokens."""
     copied: list[Copied | None] | None = None
     """For each token, what it copies; None: nothing. Only if asked for."""
+    likely: list[list[LikelyId]] | None = None
+    """The most probable tokens of each place, that of END included, best first. Only if asked for."""
 
 
 @dataclass(eq=False, slots=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -63,7 +64,7 @@ def score_pairs(
     done = 0
     for rows in by_length([len(a) + len(b) + 2 for a, b in zip(src, tgt, strict=True)], 1, batch_tokens):
         special = tokenizers.src.special, tokenizers.tgt.special
-        batch = collate([src[row] for row in rows], [tgt[row] for row in rows], *special, rows)
+        batch = collate([src[row] for row in rows], [tgt[row] for row in rows], *special, rows).to(models[0].device)
         for row, scores in zip(rows, _token_scores(models, batch), strict=True):
             found[row] = scores
         done += len(rows)
@@ -77,16 +78,16 @@ def score_pairs(
 @torch.no_grad()
 def _token_scores(models: Sequence[Model], batch: Batch) -> list[list[float]]:
     """log p of each token of `tgt_out`: the mean of the models' probabilities."""
-    keep = batch.tgt_weight > 0
-    targets = batch.tgt_out[keep]
-    each = torch.stack([_log_probs(model, batch, keep, targets) for model in models])
-    scores = each.logsumexp(dim=0) - math.log(len(models))
-    return [row.tolist() for row in scores.split(keep.sum(dim=1).tolist())]
+    at = batch.counted
+    each = torch.stack([_log_probs(model, batch, at) for model in models])
+    scores = iter((each.logsumexp(dim=0) - math.log(len(models))).tolist())
+    lengths = (batch.tgt_weight > 0).sum(dim=1).tolist()
+    return [list(islice(scores, length)) for length in lengths]
 
 
-def _log_probs(model: Model, batch: Batch, keep: Tensor, targets: Tensor) -> Tensor:
+def _log_probs(model: Model, batch: Batch, at: tuple[Tensor, Tensor]) -> Tensor:
     states, context = model(batch)
-    return picked_log_probs(model, Output(states[keep], context.at(keep)), targets)
+    return picked_log_probs(model, Output(states[at], context.at(at)), batch.tgt_out[at])
 
 
 def picked_log_probs(model: Model, output: Output, targets: Tensor) -> Tensor:

@@ -108,6 +108,8 @@ def walk(steps: StepFunction, task: SearchTask, rules: Rules, copies: int, choos
             if walker.walking:
                 attention = None if output.attention is None else output.attention[row]
                 go(walker, said[row], scores[row], attention, task)
+                if task.watch and walker.copy == 0:
+                    task.watch(walker.sentence, walker.partial.tokens())
         task.after_step()
         places = [place for place, index in enumerate(live) if any(each.walking for each in walkers[index])]
         if len(places) < len(live):

@@ -10,8 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from qkv.serving.config import ServeConfig
-from qkv.serving.http import libretranslate, own, status, uploads
+from qkv.serving.http import libretranslate, own, page, status, uploads
 from qkv.serving.http.errors import ApiError, error_response
 from qkv.serving.http.guard import Guard
 from qkv.serving.service import Service
@@ -19,12 +18,12 @@ from qkv.serving.service import Service
 log = logging.getLogger("qkv.serve")
 
 
-def create_app(config: ServeConfig, failed: Callable[[Exception], None] = lambda error: None) -> ASGIApp:
-    """The application of a server; starting it starts the workers. Raises QkvError if a model is not there.
+def create_app(service: Service, failed: Callable[[Exception], None] = lambda error: None) -> ASGIApp:
+    """The application of a server; starting it starts the workers.
 
     `failed` is called if a worker cannot load the models.
     """
-    service = Service(config)
+    config = service.config
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -34,9 +33,9 @@ def create_app(config: ServeConfig, failed: Callable[[Exception], None] = lambda
         await service.queue.stop()
 
     # The pages for people that FastAPI has load scripts from elsewhere.
-    app = FastAPI(title="qkv", openapi_url="/spec", docs_url=None, redoc_url=None, lifespan=running)
+    app = FastAPI(title="qkv", openapi_url=None, docs_url=None, redoc_url=None, lifespan=running)
     app.state.service = service
-    for routes in (libretranslate.router, uploads.router, own.router, status.router):
+    for routes in (libretranslate.router, uploads.router, own.router, status.router, page.router):
         app.include_router(routes)
     app.add_exception_handler(ApiError, _refused)
     app.add_exception_handler(HTTPException, _refused_by_framework)

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -69,6 +69,10 @@ class LimitsConfig(Config):
 
     body_bytes: int = Field(default=1 << 20, ge=1024)
     """Bytes of a request's body; more are answered with 413."""
+    body_seconds: float = Field(default=30, gt=0)
+    """Seconds until all of a body must have arrived; later is answered with 408."""
+    header_seconds: float = Field(default=10, gt=0)
+    """Seconds until all headers of a request must have arrived; the connection is closed then."""
     text_characters: int = Field(default=5000, ge=1)
     """Characters of one text."""
     texts: int = Field(default=64, ge=1)
@@ -79,6 +83,10 @@ class LimitsConfig(Config):
     """Alternatives of a translation."""
     beam: int = Field(default=16, ge=1)
     """The largest beam that a request may ask for."""
+    passes: int = Field(default=100, ge=1)
+    """The most passes over an output that a request may ask for."""
+    see_characters: int = Field(default=500, ge=1)
+    """Characters of a text whose computation is shown: the answer grows with their square."""
     seconds: float = Field(default=30, gt=0)
     """Seconds until a request is given up with 504."""
 
@@ -94,6 +102,12 @@ class ServeConfig(Config):
     """The port to listen at; 0: any free one."""
     workers: int | None = Field(default=None, ge=1, le=256)
     """Worker processes of one thread each; default: one for each core."""
+    preload: bool = True
+    """Load all models at the start, and answer when they are there; false: load each when it is first used."""
+    loaded_models: int = Field(default=8, ge=1)
+    """Models in the memory of a worker; the least recently used one is unloaded."""
+    memory_mb: float | None = Field(default=None, gt=0)
+    """Megabytes of models in the memory of a worker, by the size of their folders; null: any. At least one is kept."""
     window_ms: float = Field(default=2, ge=0, le=1000)
     """Milliseconds that a text waits for others to share its batch."""
     batch_tokens: int = Field(default=4096, ge=16)
@@ -108,6 +122,8 @@ class ServeConfig(Config):
     """Origins of pages (https://example.org) whose scripts may use the server from a browser."""
     keys: Path | None = None
     """File of API keys, as `qkv keys` writes it; null: nobody needs a key."""
+    log: Literal["errors", "requests"] = "errors"
+    """What is written to standard error: failures alone, or a JSON object for each request, too. Never a text."""
     metrics: bool = True
     """Whether /metrics answers."""
     limits: LimitsConfig = LimitsConfig()

@@ -14,20 +14,32 @@ class Detected(NamedTuple):
 
 
 def detect_language(text: str, among: tuple[str, ...] = ()) -> Detected:
-    """The language of a text; of `among`, if there are any and all of them can be detected."""
+    """The language of a text; of `among`, if there are any, those of them that can be detected."""
     if len(among) == 1:
         return Detected(100.0, among[0])
     if not any(letter.isalpha() for letter in text):
         return Detected(0.0, among[0] if among else "en")
-    language, probability = _identifier(among).classify(text)
-    return Detected(round(100 * float(probability), 1), full_code(str(language)))
+    identifier, codes = _identifier(among)
+    if not codes:
+        return Detected(0.0, among[0])
+    label, probability = identifier.classify(text)
+    return Detected(round(100 * float(probability), 1), codes[str(label)])
 
 
 @lru_cache(maxsize=8)
-def _identifier(among: tuple[str, ...]) -> Any:
+def _identifier(among: tuple[str, ...]) -> tuple[Any, dict[str, str]]:
+    """What detects these languages or, without any, all that it knows; and the code of each of its labels."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if among and set(among) <= set(identifier.labels):
-        identifier.set_languages(among)
-    return identifier
+    codes = {str(label): full_code(str(label)) for label in identifier.labels}
+    if among:
+        # Both ways to write Chinese have one label, and a language may be served in the variant of a country.
+        own = {
+            label: [code for code in among if code == full or code.split("-")[0] == label.split("-")[0]]
+            for label, full in codes.items()
+        }
+        codes = {label: found[0] for label, found in own.items() if found}
+        if codes:
+            identifier.set_languages(sorted(codes))
+    return identifier, codes

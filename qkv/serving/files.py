@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from qkv.serving.http.markup import Markup
+from qkv.serving.html.markup import Markup
+from qkv.translate.output import Translation
 
 TIMES = re.compile(r"\d+:\d\d:\d\d[,.]\d+ --> .*")
 """The line of a subtitle above its text."""
@@ -17,15 +18,15 @@ class Pieces(NamedTuple):
     """The texts of a file, and how it is written with others in their place."""
 
     texts: list[str]
-    filled: Callable[[Sequence[str]], str]
+    filled: Callable[[Sequence[Translation]], str]
 
 
-def text_lines(content: str) -> Pieces:
+def text_lines(content: str, whole: bool) -> Pieces:
     """Every line that is not blank."""
     return _lines(content, lambda lines: [bool(line.strip()) for line in lines])
 
 
-def subtitles(content: str) -> Pieces:
+def subtitles(content: str, whole: bool) -> Pieces:
     """SubRip: the lines below those with times."""
 
     def spoken(lines: Sequence[str]) -> list[bool]:
@@ -39,21 +40,21 @@ def subtitles(content: str) -> Pieces:
     return _lines(content, spoken)
 
 
-def markup(content: str) -> Pieces:
-    """HTML: what stands between tags."""
-    page = Markup(content)
+def markup(content: str, whole: bool) -> Pieces:
+    """HTML: what stands between tags; with `whole`, between the tags of blocks."""
+    page = Markup(content, whole)
     return Pieces(page.texts, page.filled)
 
 
-FORMATS: dict[str, Callable[[str], Pieces]] = {".txt": text_lines, ".srt": subtitles, ".html": markup}
+FORMATS: dict[str, Callable[[str, bool], Pieces]] = {".txt": text_lines, ".srt": subtitles, ".html": markup}
 
 
 def _lines(content: str, chosen: Callable[[Sequence[str]], list[bool]]) -> Pieces:
     lines = content.split("\n")
     texts = chosen(lines)
 
-    def filled(outputs: Sequence[str]) -> str:
-        remaining = iter(outputs)
+    def filled(outputs: Sequence[Translation]) -> str:
+        remaining = iter([each.text for each in outputs])
         # An output is one line, whatever it holds, and ends as the line did.
         new = [
             " ".join(next(remaining).split()) + ("\r" if line.endswith("\r") else "") if is_text else line

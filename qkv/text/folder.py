@@ -40,6 +40,11 @@ class TokenizerPair:
         """What reads and writes the outputs of one source, which has these ids: the tokenizer of the target."""
         return self.tgt
 
+    def source_tokens(self, src: str, src_ids: Sequence[int]) -> list[str]:
+        """The strings of a source's ids; ids beyond its vocabulary are those that its outputs may copy."""
+        own = self.output_of(src, src_ids)
+        return [(self.src if i < len(self.src) else own).tokens([i])[0] for i in src_ids]
+
     def speaks_as(self, other: "TokenizerPair") -> bool:
         """Whether both have one vocabulary on each side, so that ids mean the same."""
         sides = ((self.src, other.src), (self.tgt, other.tgt))

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from qkv.data.tasks.base import TrainingBatch
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
+from qkv.training.step.precision import Precision
 
 
 def find_first_bad(
-    model: Model, objective: Objective, batches: Sequence[TrainingBatch], update: int, bf16: bool
+    model: Model, objective: Objective, batches: Sequence[TrainingBatch], update: int, precision: Precision
 ) -> str:
     """A short phrase: the first bad weight, else module output or loss of a batch, else gradient.
 
@@ -22,8 +23,8 @@ def find_first_bad(
         if not bool(torch.isfinite(parameter).all()):
             return f"weight {name}"
     for batch in batches:
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            if bad := _bad_in_pass(model, objective, batch, update):
+        with torch.no_grad(), precision.autocast():
+            if bad := _bad_in_pass(model, objective, batch.to(model.device), update):
                 return bad
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):

@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but not in its list of names
+from torch.distributed import FileStore, PrefixStore, Store  # type: ignore[attr-defined]  # public, but not in its list of names
+from torch.distributed.rendezvous import rendezvous
 
 from qkv.core.child import child_command
+from qkv.core.devices import choose_device
 from qkv.core.errors import QkvError, TeamBroken
 from qkv.core.temporary import temporary_folder
 from qkv.kernels.threads import cores
@@ -58,20 +61,59 @@ class Team:
         self.all_reduce(torch.zeros(1))
 
 
+BACKENDS = {"cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
+"""By kind of device; on all others gloo sums."""
+
+
+def own_device(name: str, rank: int, world: int) -> torch.device:
+    """The device of this process: each of several on one machine has its own, unless `name` says which."""
+    number = int(os.environ.get("LOCAL_RANK", rank)) if world > 1 else None
+    device = choose_device(name, number)
+    if device.index is not None:
+        torch.accelerator.set_device_index(device.index)
+    return device
+
+
 @contextmanager
-def torchrun_team() -> Iterator[Team | None]:
-    """The team that torchrun set up, if torchrun started this process."""
+def torchrun_team(device: str) -> Iterator[Team | None]:
+    """The team that torchrun set up, if torchrun started this process; its members compute on `device`."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield None
         return
     own = not dist.is_initialized()
     if own:
-        dist.init_process_group("gloo", timeout=LONGEST_WAIT)
+        kind = own_device(device, 0, int(os.environ["WORLD_SIZE"])).type
+        store, rank, world = next(rendezvous("env://", timeout=LONGEST_WAIT))
+        own_part = part_of_this_start(store, rank, world)
+        backend = BACKENDS.get(kind, "gloo")
+        dist.init_process_group(backend, store=own_part, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     try:
         yield Team(dist.get_rank(), dist.get_world_size())
     finally:
         if own:
             _leave()
+
+
+def part_of_this_start(store: Store, rank: int, world: int) -> Store:
+    """A part of torchrun's store that only the processes of this start know.
+
+    torchrun starts all processes again when one has died, with the same store, which holds the addresses of the dead.
+    So each process asks with a name of its own, and rank 0, which can only answer while it lives, names the part.
+    """
+    own = uuid.uuid4().hex
+    if rank:
+        store.set(f"qkv/ask/{store.add('qkv/asked', 1)}", own)
+        part = store.get(f"qkv/answer/{own}").decode()
+        store.set(f"{part}/joined/{rank}", "yes")
+        return PrefixStore(part, store)
+    answered: set[int] = set()
+    while not store.check([f"{own}/joined/{other}" for other in range(1, world)]):
+        for number in set(range(1, store.add("qkv/asked", 0) + 1)) - answered:
+            if store.check([f"qkv/ask/{number}"]):
+                store.set(f"qkv/answer/{store.get(f'qkv/ask/{number}').decode()}", own)
+                answered.add(number)
+        time.sleep(0.02)
+    return PrefixStore(own, store)
 
 
 def _leave() -> None:
@@ -81,7 +123,7 @@ def _leave() -> None:
 
 
 @contextmanager
-def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]:
+def local_team(run: Path, checkpoint: Path | None, world: int, device: str) -> Iterator[Team]:
     """Start `world - 1` more processes on the run; this process is rank 0."""
     if world == 1:
         yield Team()
@@ -92,7 +134,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int) -> Iterator[Team]
         try:
             store = FileStore(address, world)
             _await(workers, store)
-            yield _join(store, 0, world)
+            yield _join(store, 0, world, _backend(device, 0, world))
         finally:
             # First: closing the connection releases a worker that waits in all_reduce.
             _leave()
@@ -117,18 +159,24 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
 
 
 @contextmanager
-def join_as_worker(address: str, rank: int, world: int) -> Iterator[Team]:
+def join_as_worker(address: str, rank: int, world: int, device: str) -> Iterator[Team]:
     """In a worker process: join the others."""
+    # If there is no device for this process it ends here, before the others count on it and wait.
+    backend = _backend(device, rank, world)
     store = FileStore(address, world)
     store.set(f"started/{rank}", "yes")
     try:
-        yield _join(store, rank, world)
+        yield _join(store, rank, world, backend)
     finally:
         _leave()
 
 
-def _join(store: FileStore, rank: int, world: int) -> Team:
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
+def _backend(device: str, rank: int, world: int) -> str:
+    return BACKENDS.get(own_device(device, rank, world).type, "gloo")
+
+
+def _join(store: FileStore, rank: int, world: int, backend: str) -> Team:
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     return Team(rank, world)
 
 

@@ -40,4 +40,5 @@ class MovingAverage:
         return {f"ema/{name}": average for name, average in zip(self.names, self.averages, strict=True)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self.averages = [tensors[f"ema/{name}"].clone() for name in self.names]
+        for name, average in self.tensors().items():
+            average.copy_(tensors[name])

@@ -5,16 +5,23 @@ import time
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 
 from qkv.core.errors import QkvError
 from qkv.data.tasks.base import Stream, TrainingBatch
 from qkv.objectives.base import Objective
 from qkv.training.distributed import Team
+from qkv.training.inside.gradients import gradient_norms
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder, UpdateRecord
 from qkv.training.run.checkpoint import Learner
 from qkv.training.run.state import TrainState
-from qkv.training.update import FlatGradient, Sums, add_gradients, seed_for
+from qkv.training.step.batches import BatchSource, batch_fingerprint
+from qkv.training.step.precision import SMALLEST_SCALE, Precision, next_scale
+from qkv.training.step.update import FlatGradient, Sums, Task, add_gradients, seed_for
+
+NORMS_EVERY = 10
+"""Updates between two lines of metrics.jsonl that have the norm of the gradient of each layer."""
 
 
 @dataclass
@@ -27,7 +34,10 @@ class Loop:
     stream: Stream
     objective: Objective
     team: Team
+    precision: Precision
     recorder: Recorder | None = None
+    device: torch.device = field(init=False)
+    batches: BatchSource = field(init=False)
     gradient: FlatGradient = field(init=False)
     started: float = field(init=False)
     """The start time, had the run never been interrupted."""
@@ -36,6 +46,12 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.learner.model.train()
+        self.device = self.learner.model.device
+        self.batches = BatchSource(self.stream, self.team.rank, self.team.world, self.device)
+        if self.precision.name == "fp16":
+            self.state.loss_scale = self.state.loss_scale or self.precision.first_scale
+        else:
+            self.state.loss_scale = None
         self.gradient = FlatGradient(self.learner.model)
         self.began = time.monotonic()
         self.started = self.began - 60 * self.state.progress.minutes
@@ -74,19 +90,52 @@ class Loop:
         numbers = range(state.batch, min(state.batch + config.accumulate, len(plan)))
         update = state.progress.updates + 1
         seed_for(self.recipe.seed, "update", state.epoch, state.batch, self.team.rank)
-        batches = [self.stream.batch(state.epoch, i, self.team.rank, self.team.world) for i in numbers]
+        batches = self.batches.take(state.epoch, numbers)
+        self.batches.expect(*self._after(numbers))
+        mark = self._mark(batches, numbers)
         self.gradient.clear()
-        bf16 = config.precision == "bf16"
-        sums = add_gradients(self.learner.model, self.objective, [b for b in batches if len(b)], update, bf16)
-        sums = self._over_all_workers(sums)
-        norm = self.gradient.finish(max(sums.weight, 1.0), self.recipe.optimizer.clip_norm)
+        scale = state.loss_scale or 1.0
+        task = Task(self.learner.model, self.objective, update, self.precision, scale)
+        sums, norm = self._over_all_workers(add_gradients(task, batches, self.device))
+        norms = self._norms_by_layer(update, max(sums.weight, 1.0) * scale)
+        norm = self.gradient.finish(norm, max(sums.weight, 1.0) * scale, self.recipe.optimizer.clip_norm)
         rate = self._rate(update)
         finite = math.isfinite(sums.loss) and math.isfinite(norm)
         if finite:
             self._apply(update, rate)
-        self._move_on(numbers, sums, finite)
-        record = UpdateRecord(sums, norm, rate, time.monotonic() - self.began, self._done())
-        self._book(record, finite, numbers)
+        overflow = self._rescaled(math.isfinite(sums.loss), finite)
+        self._move_on(numbers, sums, finite, overflow)
+        record = UpdateRecord(sums, norm, rate, time.monotonic() - self.began, self._done(), mark, norms)
+        self._book(record, finite, overflow, numbers)
+
+    def _mark(self, batches: list[TrainingBatch], numbers: range) -> str:
+        """What identifies the rows of all workers."""
+        examples = [example for batch in batches for example in batch.examples]
+        own = batch_fingerprint(examples, self.state.epoch, numbers.start)
+        # Exact in float64 up to two million examples.
+        total = torch.tensor([own], dtype=torch.float64)
+        self.team.all_reduce(total)
+        return f"{int(total):014x}"
+
+    def _after(self, numbers: range) -> tuple[int, range]:
+        """Epoch and batches of the update after that of `numbers`, if that one does not end the epoch."""
+        end = len(self.stream.plan(self.state.epoch))
+        return self.state.epoch, range(numbers.stop, min(numbers.stop + self.recipe.training.accumulate, end))
+
+    def _rescaled(self, finite_loss: bool, finite: bool) -> bool:
+        """Adapt the scale of the loss; returns whether the scaled gradient overflowed, which is no fault of the run."""
+        state = self.state
+        if state.loss_scale is None:
+            return False
+        overflow = finite_loss and not finite and state.loss_scale > SMALLEST_SCALE
+        state.loss_scale, state.scale_updates = next_scale(state.loss_scale, state.scale_updates, finite)
+        return overflow
+
+    def _norms_by_layer(self, update: int, weight: float) -> dict[str, float]:
+        """Of the gradient before clipping, now and then."""
+        if self.recorder is None or update % NORMS_EVERY:
+            return {}
+        return {layer: float(f"{norm / weight:.5g}") for layer, norm in gradient_norms(self.learner.model).items()}
 
     def _rate(self, update: int) -> float:
         """The learning rate. Where the warm-up ends is known only once it is reached, so the state stores it."""
@@ -96,19 +145,23 @@ class Loop:
         warmed = state.warmed.of(self.recipe.training.stop_after)
         return schedule.rate(update, self._done(), self.recipe.model.d_model, warmed)
 
-    def _over_all_workers(self, sums: Sums) -> Sums:
-        total = torch.tensor([sums.loss, sums.nll, sums.weight, sums.left_out], dtype=torch.float64)
-        self.team.all_reduce(total)
+    def _over_all_workers(self, sums: Tensor) -> tuple[Sums, float]:
+        """The sums [4] and the norm of the summed gradient: all that an update reads from its device, at once."""
+        self.team.all_reduce(sums)
         self.team.all_reduce(self.gradient.flat)
-        return Sums(*total.tolist())
+        *total, norm = torch.cat([sums, self.gradient.norm().to(sums)[None]]).tolist()
+        return Sums(*total), norm
 
     def _apply(self, update: int, rate: float) -> None:
         self.learner.optimizer.step(rate)
         if self.learner.ema:
             self.learner.ema.add(self.learner.model, update)
 
-    def _move_on(self, numbers: range, sums: Sums, applied: bool) -> None:
-        """Advance the position in the data; updates and tokens count only if the step was applied."""
+    def _move_on(self, numbers: range, sums: Sums, applied: bool, overflow: bool) -> None:
+        """Advance the position in the data; updates and tokens count only if the step was applied.
+
+        An overflow in float16 is expected now and then, so it is skipped but not counted as bad.
+        """
         state = self.state
         batches = len(self.stream.plan(state.epoch))
         state.batch = numbers.stop
@@ -119,13 +172,15 @@ class Loop:
             state.progress.updates += 1
             state.progress.tokens += round(sums.weight)
             state.bad_in_a_row = 0
-        else:
+        elif not overflow:
             state.skipped += 1
             state.bad_in_a_row += 1
 
-    def _book(self, record: UpdateRecord, finite: bool, numbers: range) -> None:
+    def _book(self, record: UpdateRecord, finite: bool, overflow: bool, numbers: range) -> None:
         if self.recorder and finite:
             self.recorder.updated(self.state, record)
+        elif self.recorder and overflow:
+            self.recorder.overflowed(self.state)
         elif self.recorder:
             batches = self._whole_batches(numbers)
             examples = [example for batch in batches for example in batch.examples]

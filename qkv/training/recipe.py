@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.config.base import WRITTEN_BY_QKV
+from qkv.core.devices import DeviceName
 from qkv.core.errors import ConfigError
 from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.tasks import AnyData
@@ -31,12 +32,17 @@ class TrainingConfig(Config):
     """When the run is finished."""
     accumulate: int = Field(default=1, ge=1)
     """Batches whose gradients are accumulated into one update."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """bf16: matrix products in bfloat16, weights and sums in float32; faster on CPUs that have it, from d_model 256."""
+    device: DeviceName = "auto"
+    """Where the model is trained: auto (the accelerator if there is one, else the CPU), cpu, cuda, cuda:N, mps or
+    xpu."""
+    precision: Literal["fp32", "bf16", "fp16", "tf32"] = "fp32"
+    """bf16: matrix products in bfloat16, weights and sums in float32; faster on CPUs that have it, from d_model 256.
+    fp16: the same in float16, with a loss that is scaled so that small gradients do not vanish. tf32: products of
+    float32 numbers cut to 19 bits, on CUDA devices that have it."""
     workers: int | Literal["auto"] = Field(default=1)
     """Processes on this machine that share each batch, at most one per core (or QKV_MAX_WORKERS, an environment
-    variable); auto: one per core, or, for a resumed run, as many as it started with. Each draws its own dropout and
-    noise; without these the number of workers changes results only by rounding."""
+    variable); auto: one per core or accelerator, or, for a resumed run, as many as it started with. Each draws its own
+    dropout and noise; without these the number of workers changes results only by rounding."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of each worker; default: the cores divided among the workers."""
     ema: float | None = Field(default=None, gt=0, lt=1)
@@ -76,6 +82,8 @@ class ValidationConfig(Config):
     """Stop after this many validations without a better score; null: never."""
     samples: int = Field(default=5, ge=0)
     """Outputs written to samples/ at each validation."""
+    attention_samples: int = Field(default=2, ge=0, le=50)
+    """Dev pairs whose cross-attention is written to attention/ at each validation, for `qkv see RUN`; 0: none."""
     max_sources: int | None = Field(default=None, ge=1)
     """Decode only this many dev sources (evenly spread); null: all. The loss always uses all."""
     search: Annotated[AnySearch | None, BeforeValidator(_greedy_unless_said)] = None

@@ -15,6 +15,7 @@ from qkv.objectives.base import Objective
 from qkv.text import TokenizerPair
 from qkv.training.diagnose import find_first_bad
 from qkv.training.events import EventLog
+from qkv.training.inside.snapshots import snapshot_file, snapshot_text
 from qkv.training.outputs.base import Tick
 from qkv.training.progress import MovingMean, TrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
@@ -22,7 +23,8 @@ from qkv.training.run.checkpoint import Learner, rotate, save_checkpoint
 from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.signals import StopRequest
-from qkv.training.update import Sums
+from qkv.training.step.precision import Precision
+from qkv.training.step.update import Sums
 from qkv.training.validation import Validation, Validator, is_better
 
 EVENTS_EVERY = 10
@@ -39,6 +41,10 @@ class UpdateRecord:
     seconds: float
     done: float
     """The completed fraction of the run."""
+    batch: str
+    """Identifies the examples of the update and their place in the data (`batch_fingerprint`)."""
+    grad_norms: dict[str, float]
+    """By layer; empty: not measured."""
 
 
 class _StopValidation(Exception):
@@ -77,7 +83,10 @@ class Recorder:
         }
         line = {"update": progress.updates, "epoch": round(progress.epochs, 4), **values}
         left_out = {"left_out": round(record.sums.left_out)} if record.sums.left_out else {}
-        self.metrics.write({**line, "tgt_tokens": round(weight), **left_out, "seconds": record.seconds})
+        norms = {"grad_norms": record.grad_norms} if record.grad_norms else {}
+        self.metrics.write(
+            {**line, "tgt_tokens": round(weight), "batch": record.batch, **left_out, **norms, "seconds": record.seconds}
+        )
         if progress.updates % EVENTS_EVERY == 0:
             self.events.write("train", values, progress.updates)
         seconds_left = 60 * progress.minutes * (1 - record.done) / max(record.done, 1e-9)
@@ -88,8 +97,8 @@ class Recorder:
         """After an update that was not applied: say what was wrong and where. `sources` name the examples, which are
         called `unit`."""
         update = state.progress.updates + 1
-        bf16 = self.recipe.training.precision == "bf16"
-        first_bad = find_first_bad(self.learner.model, self.objective, batches, update, bf16)
+        precision = Precision(self.recipe.training.precision, self.learner.model.device)
+        first_bad = find_first_bad(self.learner.model, self.objective, batches, update, precision)
         examples = [example for batch in batches for example in batch.examples]
         line = {"skipped": state.skipped, "update": update, "first_bad": first_bad, unit: examples, "sources": sources}
         self.metrics.write(line)
@@ -97,6 +106,11 @@ class Recorder:
             f"update {update} was not applied: {first_bad} is not finite ({state.bad_in_a_row} in a row; "
             f'its {len(examples)} {unit}, from "{sources[0]}" on, are in metrics.jsonl)'
         )
+
+    def overflowed(self, state: TrainState) -> None:
+        """After an update in float16 that was not applied, since the scaled gradient was too large: the next one is
+        scaled by less."""
+        self.metrics.write({"overflow": state.progress.updates + 1, "loss_scale": state.loss_scale})
 
     def keep_up(self, state: TrainState, last: bool) -> None:
         """Validate and save if it is time, or if the run is over."""
@@ -184,6 +198,9 @@ class Recorder:
         self.events.write("dev", result.scores, update)
         if result.samples:
             write_atomic(self.run.samples / f"update-{update:08d}.txt", result.samples_text())
+        if result.snapshot is not None and result.snapshot["pairs"]:
+            self.run.attention.mkdir(exist_ok=True)
+            write_atomic(snapshot_file(self.run.attention, update), snapshot_text(result.snapshot))
         scores = "  ".join(f"{name} {value:.4g}" for name, value in result.scores.items())
         unfinished = f"  ({result.cut:,} outputs cut at validation.search.max_length)" if result.cut else ""
         self.reporter.say(f"update {update:,}  dev {scores}" + ("  (best so far)" if improved else "") + unfinished)

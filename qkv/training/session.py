@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from qkv.config import load_config
+from qkv.core.devices import CPU, described
 from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import verify_folder
 from qkv.data.tasks import task_of
 from qkv.models.saved.folder import WEIGHTS, require_fit
 from qkv.objectives.build import objective_of
-from qkv.training.distributed import Team, set_threads
+from qkv.training.distributed import Team, own_device, set_threads
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
@@ -25,7 +26,8 @@ from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import TrainState
 from qkv.training.setup.prepare import PreparedData, copy_weights, open_prepared
 from qkv.training.signals import StopRequest
-from qkv.training.update import seed_for
+from qkv.training.step.precision import Precision
+from qkv.training.step.update import seed_for
 from qkv.training.validation import Validator
 
 
@@ -84,6 +86,8 @@ def lead(
             stop,
             saved_config,
         )
+        if loop.device != CPU:
+            reporter.say(f"training on {described(loop.device)}")
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches per epoch")
         loop.run()
@@ -118,12 +122,16 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
 def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, team: Team) -> Loop:
     """The same on every rank: model, optimiser and position, new or from the checkpoint."""
     set_threads(recipe.training.threads, team.world)
+    device = own_device(recipe.training.device, team.rank, team.world)
+    precision = Precision(recipe.training.precision, device)
+    precision.prepare()
     if checkpoint is not None:
         require_fit(recipe.model, prepared.tokenizers, checkpoint / WEIGHTS)
     seed_for(recipe.seed, "weights")
     model = recipe.model.build(prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:
         copy_weights(model, recipe.model, recipe.start_from, prepared.tokenizers)
+    model.to(device)
     ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
     learner = Learner(model, recipe.optimizer.build(model), ema)
     state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)
@@ -137,4 +145,4 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     objective = objective_of(recipe.objective, recipe.model, recipe.data.kind, tokenizers, frequencies)
     # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
-    return Loop(recipe, learner, state, stream, objective, team)
+    return Loop(recipe, learner, state, stream, objective, team, precision)

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+import torch
+
 from qkv.config import differing_keys, dump_config, load_config, with_overrides
+from qkv.core.devices import CPU, choose_device
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import write_atomic
 from qkv.core.outputs import refuse_inside
@@ -22,6 +25,7 @@ from qkv.training.setup.advice import advise
 from qkv.training.setup.memory import require_training_memory
 from qkv.training.setup.prepare import PreparedData, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
+from qkv.training.step.precision import Precision
 
 LOOP = ("training.", "validation.")
 """Keys that may change when a run is resumed."""
@@ -70,9 +74,12 @@ class Trainer:
 
     def train(self) -> Result:
         """Train until the end of the recipe, or until a signal."""
-        keep_freed_memory()
+        device = choose_device(self.recipe.training.device)
+        if device == CPU:
+            keep_freed_memory()
+        Precision(self.recipe.training.precision, device).prepare()
         run = RunFolder(self.recipe.run)
-        with torchrun_team() as self.cluster:
+        with torchrun_team(self.recipe.training.device) as self.cluster:
             if self.cluster and not self.cluster.is_main:
                 return self._follow_in(run, self.cluster)
             return self._lead_in(run)
@@ -127,7 +134,7 @@ class Trainer:
             self.cluster.barrier()
             everybody: AbstractContextManager[Team] = nullcontext(self.cluster)
         else:
-            everybody = local_team(run.path, checkpoint, workers)
+            everybody = local_team(run.path, checkpoint, workers, self.recipe.training.device)
         with catch_stop_signals() as stop, everybody as team:
             return lead(self.recipe, run, prepared, checkpoint, team, reporter, stop)
 
@@ -176,11 +183,19 @@ class Trainer:
 
 
 def _with_resolved_workers(recipe: Recipe, saved: Recipe | None = None) -> Recipe:
-    """Resolve `auto`: the number of the saved run, whose results depend on it, or the number of cores."""
+    """Resolve `auto`: the number of the saved run, whose results depend on it, or of the cores or accelerators."""
     if recipe.training.workers != "auto":
         return recipe
-    workers = saved.training.workers if saved else cores()
+    workers = saved.training.workers if saved else _places(recipe.training.device)
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"workers": workers})})
+
+
+def _places(device: str) -> int:
+    """How many workers this machine has room for."""
+    found = choose_device(device)
+    if found == CPU:
+        return cores()
+    return 1 if found.index is not None else torch.accelerator.device_count()
 
 
 def _begun(run: Path) -> Recipe | None:

@@ -1,15 +1,18 @@
 """Validation on the dev data: loss, perplexity, metrics of the output, samples to read."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from qkv.core.devices import widest_float
+from qkv.data.stream import BatchStream
 from qkv.evaluation.metrics.registry import METRICS, choose_metrics
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
+from qkv.training.inside.snapshots import Snapshot, Snapshots
 from qkv.training.outputs import DevData, outputs
-from qkv.training.outputs.base import Tick
+from qkv.training.outputs.base import Tick, spread
 from qkv.training.recipe import ValidationConfig
 
 
@@ -22,6 +25,8 @@ class Validation:
     """(source, output, references)"""
     cut: int = 0
     """Number of outputs truncated at the length limit."""
+    snapshot: Snapshot | None = None
+    """A few pairs inside the model."""
 
     def samples_text(self) -> str:
         blocks = (
@@ -58,46 +63,44 @@ class Validator:
         self.objective = objective
         known = asked in outputs and data_kind in outputs[asked].data
         self.outputs = outputs[asked].build(dev) if known else None
+        self.snapshots = None
+        if config.attention_samples and asked == "translate" and isinstance(dev.stream, BatchStream):
+            self.snapshots = Snapshots(dev.stream, objective, config.attention_samples)
 
     def __call__(self, model: Model, tick: Tick) -> Validation:
         was_training = model.training
         model.eval()
         try:
-            return self._decode(model, self._loss(model, tick), tick)
+            result = self._decode(model, self._loss(model, tick), tick)
+            return replace(result, snapshot=self.snapshots(model)) if self.snapshots else result
         finally:
             model.train(was_training)
 
     @torch.no_grad()
     def _loss(self, model: Model, tick: Tick) -> dict[str, float]:
         """The loss, and the perplexity where the loss is a likelihood."""
-        nll = weight = 0.0
+        totals = torch.zeros(4, dtype=widest_float(model.device), device=model.device)
         likelihood = True
         batches = len(self.stream.plan(0))
         for index in range(batches):
-            report = self.objective.validation_loss(model, self.stream.batch(0, index))
-            nll += report.nll
-            weight += report.weight
+            report = self.objective.validation_loss(model, self.stream.batch(0, index).to(model.device))
+            totals += report.numbers
             likelihood &= report.likelihood
             tick(index + 1, batches)
+        _, nll, weight, _ = totals.tolist()
         loss = nll / weight if weight else math.inf
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} if likelihood else {"loss": loss}
 
     def _decode(self, model: Model, scores: dict[str, float], tick: Tick) -> Validation:
         """Add the scores of the output to `scores`; with no metric asked for, only the samples are decoded."""
         wanted = self.config.max_sources if self.config.metrics else self.config.samples
-        chosen = [] if self.outputs is None else _spread(len(self.outputs), wanted)
+        chosen = [] if self.outputs is None else spread(len(self.outputs), wanted)
         if self.outputs is None or not chosen:
             return Validation(scores, [])
         found = self.outputs(model, chosen, tick)
         texts, answers = [each.output for each in found], [each.answers for each in found]
         for metric in self.metrics:
             scores[metric.name] = metric.score(texts, answers)
-        shown = [found[i] for i in _spread(len(found), self.config.samples)]
+        shown = [found[i] for i in spread(len(found), self.config.samples)]
         samples = [(each.source, each.output, each.answers) for each in shown]
         return Validation(scores, samples, sum(each.cut for each in found))
-
-
-def _spread(size: int, wanted: int | None) -> list[int]:
-    """`wanted` of `size` indices, evenly spread; all of them if `wanted` is None."""
-    count = size if wanted is None else min(size, wanted)
-    return [index * size // count for index in range(count)]

@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
+from qkv.config import load_config
 from qkv.core.errors import QkvError, TeamBroken
 from qkv.kernels.memory import keep_freed_memory
 from qkv.training.distributed import join_as_worker
+from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import follow
 
@@ -13,8 +15,10 @@ from qkv.training.session import follow
 def main(run: str, rank: str, world: str, address: str, checkpoint: str) -> None:
     """Join the team and compute this rank's share until rank 0 stops."""
     keep_freed_memory()
-    with join_as_worker(address, int(rank), int(world)) as team:
-        follow(RunFolder(Path(run)), Path(checkpoint) if checkpoint else None, team)
+    folder = RunFolder(Path(run))
+    recipe = load_config(Recipe, folder.config)
+    with join_as_worker(address, int(rank), int(world), recipe.training.device) as team:
+        follow(folder, Path(checkpoint) if checkpoint else None, team)
 
 
 if __name__ == "__main__":

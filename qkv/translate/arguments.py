@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config import Config
+from qkv.core.devices import DeviceName
 from qkv.engines.fast_engines import EngineName
 from qkv.search.kinds import AnySearch
 
@@ -26,3 +27,5 @@ class TranslatorArguments(Config):
     """Whether a longer source is split; otherwise it is truncated."""
     overlap: bool
     """Whether each part is read together with the preceding one."""
+    device: DeviceName
+    """Where the model runs."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,13 @@ from qkv.data.alignments.words import WordAlignment, word_alignment
 from qkv.search.base import SearchConfig
 from qkv.search.hypothesis import Copied
 from qkv.translate.notebook import translation_html
+
+
+class TokenChoice(NamedTuple):
+    """A token that could stand at a place, and how probable it is there."""
+
+    token: str
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,9 @@ class Translation:
     copied: list[Copied | None] | None = None
     """For each token the position of the source token that it copies, and how much of its probability comes from
     copying; None: it was generated. Only when asked for."""
+    likely: list[list[TokenChoice]] | None = None
+    """The most probable tokens of each place after what stands before it, that of END included, best first. Only when
+    asked for, and only of a model that writes from left to right."""
 
     @property
     def truncated(self) -> bool:
@@ -79,7 +89,8 @@ class Translation:
             "alternatives": [other.as_dict() for other in self.alternatives],
         }
         copied = None if self.copied is None else [one and one._asdict() for one in self.copied]
-        more = {"alignment": self.alignment, "passes": self.passes, "copied": copied}
+        likely = None if self.likely is None else [[one._asdict() for one in place] for place in self.likely]
+        more = {"alignment": self.alignment, "passes": self.passes, "copied": copied, "likely": likely}
         return found | {name: value for name, value in more.items() if value is not None}
 
 

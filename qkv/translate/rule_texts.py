@@ -1,12 +1,14 @@
 """Constraints on an output, given as texts; impossible ones are reported in words."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from qkv.core.errors import UsageError
 from qkv.search.base import Constraints
 from qkv.search.constraints import contains
 from qkv.text import SPECIAL
-from qkv.text.tokenizer import OutputTokenizer
+from qkv.text.special import NEVER_OUTPUT
+from qkv.text.tokenizer import OutputTokenizer, Tokenizer
 
 SHOWN = 60
 """Characters of a source in a message."""
@@ -19,10 +21,18 @@ class RuleTexts:
     in other pieces, inside a longer word for example, are not what it forbids or requires.
     """
 
-    def __init__(self, tokenizer: OutputTokenizer, forbidden: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, forbidden: Sequence[str]) -> None:
+        self._vocabulary = tokenizer
         self._forbidden = [(words, _sequence(tokenizer, "forbidden", words)) for words in forbidden]
 
-    def constraints(self, tokenizer: OutputTokenizer, text: str, prefix: str, required: Sequence[str]) -> Constraints:
+    def constraints(
+        self,
+        tokenizer: OutputTokenizer,
+        text: str,
+        prefix: str,
+        prefix_tokens: Sequence[str],
+        required: Sequence[str],
+    ) -> Constraints:
         """For the output of one text, in the pieces of its tokenizer; an empty prefix is none."""
         where = f", for the text {_short(text)}"
         wanted = [(words, _sequence(tokenizer, "required", words, where)) for words in required]
@@ -30,11 +40,30 @@ class RuleTexts:
             for other, unwanted in self._forbidden:
                 if contains(ids, unwanted):
                     raise UsageError(f"required {_short(words)}{where}: holds the forbidden {_short(other)}; drop one")
+        beginning = self._tokens(prefix_tokens, where) or (_ids(tokenizer, "prefix", prefix, where) if prefix else [])
+        ended = beginning[-1:] == [SPECIAL.eos]
         return Constraints(
-            prefix=_ids(tokenizer, "prefix", prefix, where) if prefix else [],
+            prefix=beginning[:-1] if ended else beginning,
             forbidden=[ids for _, ids in self._forbidden],
             required=[ids for _, ids in wanted],
+            length=(len(beginning) - 1, len(beginning) - 1) if ended else None,
         )
+
+    def _tokens(self, tokens: Sequence[str], where: str) -> list[int]:
+        """The ids of given tokens; END can only be the last one."""
+        if not tokens:
+            return []
+        ids = [self._known.get(token, SPECIAL.pad) for token in tokens]
+        for place, (token, i) in enumerate(zip(tokens, ids, strict=True)):
+            if i in NEVER_OUTPUT or (i == SPECIAL.eos and place + 1 < len(ids)):
+                raise UsageError(f"prefix_tokens{where}: an output cannot have {_short(token)} there; change it")
+        return ids
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        """The tokens of the vocabulary; where two look alike, the first one."""
+        ids = range(len(self._vocabulary))
+        return dict(reversed([*zip(self._vocabulary.tokens(ids), ids, strict=True)]))
 
 
 def _sequence(tokenizer: OutputTokenizer, kind: str, words: str, where: str = "") -> list[int]:

@@ -42,6 +42,7 @@ class TranslationConfig(Config):
         engine: EngineName = "auto",
         workers: int | Literal["auto"] = "auto",
         draft: str = "auto",
+        device: str = "auto",
     ) -> Translator:
         """A translator with these settings; `draft` is used if they name no drafter."""
         return Translator(
@@ -54,6 +55,7 @@ class TranslationConfig(Config):
             self.split_long,
             self.overlap,
             self.draft or draft,
+            device,
         )
 
 

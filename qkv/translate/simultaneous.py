@@ -11,7 +11,6 @@ from qkv.functional.monotonic.latency import average_lagging, differentiable_ave
 from qkv.inference.streaming import StreamingInference, StreamState
 from qkv.layers.attention.cross.base import SourceNeeded
 from qkv.layers.attention.cross.wait_k import set_wait
-from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.saved.folder import SavedModel
 from qkv.models.transformer.config import TransformerConfig, require_transformer_config
 from qkv.models.transformer.model import Transformer, require_transformer
@@ -53,27 +52,11 @@ class PartialTranslation:
 
 def require_streaming(config: TransformerConfig) -> None:
     """Raises UsageError if a model of this config needs the whole source before its first output."""
-    if not config.cross_attention.streams:
+    if problem := config.needs_whole_source:
         raise UsageError(
-            f"the model's cross_attention {config.cross_attention.kind} attends to the whole source; train one with "
-            "monotonic, mocha or wait_k to translate while the source arrives"
+            f"this model cannot translate while the source arrives: its {problem} when you train one "
+            "(model.streaming=true checks it at once)"
         )
-    if config.encoder_attention.lookahead is None:
-        raise UsageError(
-            f"the model's encoder_attention {config.encoder_attention.kind} looks ahead, so it needs the whole source; "
-            "train one with encoder_attention causal, or truncated with a small right"
-        )
-    if not isinstance(config.head, LinearHeadConfig):
-        raise UsageError(f"the model's head {config.head.kind} reads the whole source; train one with head linear")
-
-
-def can_stream(config: TransformerConfig) -> bool:
-    """Whether a model of this config can write before the source has ended."""
-    try:
-        require_streaming(config)
-    except UsageError:
-        return False
-    return True
 
 
 class SimultaneousTranslator:
@@ -89,6 +72,7 @@ class SimultaneousTranslator:
         self.lookahead = (config.encoder_attention.lookahead or 0) * model.encoder.num_layers
         self.model, self.head = StreamingInference(model, self.lookahead), model.head
         self.tokenizers, self.search, self.tgt_limit = saved.tokenizers, search, model.limits.tgt
+        self.device = model.device
 
     def translate(self, pieces: Iterable[str]) -> Generator[PartialTranslation]:
         """The output so far, whenever it has become longer, and at its end."""
@@ -132,12 +116,12 @@ class _Writer:
             self.first.append(token)
             if len(self.first) <= self.translator.lookahead and not last:
                 return
-            self.state = model.start(torch.tensor([self.first]), last)
+            self.state = model.start(self._ids([self.first]), last)
         else:
-            self.state = model.read(torch.tensor([[token]]), self.state, last)
+            self.state = model.read(self._ids([[token]]), self.state, last)
         limits = self.translator.search.limits(self.state.length, self.translator.tgt_limit)
         while not self.complete and len(self.tokens) < limits.max_length:
-            before = torch.tensor([self.tokens[-1] if self.tokens else SPECIAL.bos])
+            before = self._ids([self.tokens[-1] if self.tokens else SPECIAL.bos])
             try:
                 (states, context), self.state = model.write(before, self.state)
             except SourceNeeded:
@@ -149,6 +133,10 @@ class _Writer:
                 self.tokens.append(found)
                 self.delays.append(self.state.length)
         self.complete = self.complete or last
+
+    def _ids(self, ids: list[int] | list[list[int]]) -> torch.Tensor:
+        """On the model's device."""
+        return torch.tensor(ids, device=self.translator.device)
 
     def partial(self) -> PartialTranslation:
         tokenizer = self.translator.tokenizers.tgt

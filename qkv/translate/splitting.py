@@ -218,6 +218,7 @@ def _joined(each: Sequence[Translation], split: SplitText) -> Translation:
         out_cut=any(one.out_cut for one in each),
         alignment=_alignment(each),
         copied=_copied(each),
+        likely=None if any(one.likely is None for one in each) else [own for one in each for own in one.likely or []],
         parts=len(each),
         split_at=split.at,
         passes=None if each[0].passes is None else sum(one.passes or 0 for one in each),

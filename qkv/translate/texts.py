@@ -5,22 +5,37 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
+from typing import NamedTuple
 
 from qkv.core.errors import ArgumentError, QkvError, UsageError
 from qkv.data.batching import by_length
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.search.base import Constraints, SearchConfig
-from qkv.search.hypothesis import Hypothesis
-from qkv.text import TokenizerPair
+from qkv.search.hypothesis import Hypothesis, LikelyId
+from qkv.text import SPECIAL, TokenizerPair
 from qkv.text.given import type_name
 from qkv.text.tokenizer import OutputTokenizer
 from qkv.text.unknown.count import unknown_pieces
-from qkv.translate.output import Translation
+from qkv.translate.output import TokenChoice, Translation
 from qkv.translate.rule_texts import RuleTexts
 from qkv.translate.splitting import Known, Splitter, SplitText, joined, parts_behind, without_beginning
 
 CountDone = Callable[[int], None]
 """Called after each step with the number of finished texts; raising stops the work."""
+
+
+class Unfinished(NamedTuple):
+    """What is written so far for one source, or for one part of a long one."""
+
+    source: int
+    """Its number, from 0."""
+    part: int
+    """The number of the part, from 0."""
+    text: str
+    tokens: list[str]
+
+
+WatchTexts = Callable[[Unfinished], None]
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,13 @@ class SourceText:
     """The output begins with this."""
     required: tuple[str, ...] = ()
     """The output has each of these in it."""
+    prefix_tokens: tuple[str, ...] = ()
+    """The output begins with these tokens, as `Translation.tokens` has them; instead of `prefix`."""
+
+    @property
+    def beginning(self) -> tuple[str, tuple[str, ...]]:
+        """What the output begins with: as a text, or in tokens."""
+        return self.prefix, self.prefix_tokens
 
 
 @dataclass(frozen=True)
@@ -50,10 +72,16 @@ class DecodeOptions:
     """Whether there may be sources with required words."""
     copies: bool = False
     """Whether to say which tokens are copies of which source tokens."""
+    likely: int = 0
+    """How many of the most probable tokens of each place to return."""
+    watched: bool = False
+    """Whether outputs are told while they are written, which some engines cannot do."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.nbest, int) or isinstance(self.nbest, bool):
             raise ArgumentError(f"nbest: must be a whole number, not {type_name(self.nbest)}")
+        if self.likely < 0:
+            raise UsageError(f"likely is {self.likely}, but no place has fewer than 0 tokens; give 0 or more")
         if self.nbest < 1:
             raise UsageError(f"nbest is {self.nbest}, but a text has at least one output; give 1 or more")
 
@@ -91,6 +119,16 @@ class PreparedTexts:
         """The parts one after another."""
         return [part for split in self.splits for part in split.parts]
 
+    def unfinished(self, number: int, ids: list[int]) -> Unfinished:
+        """What a part says so far."""
+        output, written = self.outputs[number], [i for i in ids if i != SPECIAL.eos]
+        return Unfinished(*self._places[number], output.decode(written), output.tokens(written))
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """For each part the number of its source, and its own number there."""
+        return [(source, part) for source, split in enumerate(self.splits) for part in range(len(split.parts))]
+
 
 class TextDecoder:
     """Decodes texts with one engine and one search."""
@@ -119,12 +157,16 @@ class TextDecoder:
         self.splitter = Splitter(tokenizers.src, halved, self.reading.known)
         self.rules = RuleTexts(tokenizers.tgt, options.forbidden)
 
-    def __call__(self, sources: Sequence[SourceText], tick: CountDone = lambda done: None) -> list[Translation]:
+    def __call__(
+        self, sources: Sequence[SourceText], tick: CountDone = lambda done: None, watch: WatchTexts | None = None
+    ) -> list[Translation]:
+        """The translations in order. `watch` sees how each becomes longer, if the search writes token by token."""
         prepared = self.prepare(sources)
         found: list[list[list[Hypothesis]]] = []
         done = sum(not ids for ids in prepared.ids)
         for batch in prepared.batches:
-            found.append(self.decode(prepared, batch, partial(tick, done * len(sources) // len(prepared.ids))))
+            after_step = partial(tick, done * len(sources) // len(prepared.ids))
+            found.append(self.decode(prepared, batch, after_step, watch))
             done += len(batch)
             tick(done * len(sources) // len(prepared.ids))
         return self.finish(prepared, found)
@@ -147,7 +189,7 @@ class TextDecoder:
         ]
         outputs = [self.tokenizers.output_of(part, own) for (_, _, part), own in zip(parts, ids, strict=True)]
         constraints = [
-            self.rules.constraints(own, item.text, "" if number else item.prefix, item.required)
+            self.rules.constraints(own, item.text, *(("", ()) if number else item.beginning), item.required)
             for (item, number, _), own in zip(parts, outputs, strict=True)
         ]
         filled = [number for number, own in enumerate(ids) if own]
@@ -178,7 +220,11 @@ class TextDecoder:
         return split
 
     def decode(
-        self, prepared: PreparedTexts, batch: Sequence[int], after_step: Callable[[], None] = lambda: None
+        self,
+        prepared: PreparedTexts,
+        batch: Sequence[int],
+        after_step: Callable[[], None] = lambda: None,
+        watch: WatchTexts | None = None,
     ) -> list[list[Hypothesis]]:
         request = DecodeRequest(
             self.search,
@@ -189,6 +235,8 @@ class TextDecoder:
             [prepared.outputs[number].decode for number in batch],
             self.options.copies,
             after_step,
+            self.options.likely,
+            None if watch is None else lambda place, ids: watch(prepared.unfinished(batch[place], ids)),
         )
         with self._enough_memory():
             sources = [prepared.ids[number] for number in batch]
@@ -253,6 +301,7 @@ class TextDecoder:
                 alignment=one.attention if self.options.alignment else None,
                 passes=one.passes,
                 copied=one.copied,
+                likely=_likely(one.likely, tgt),
             )
             for one in hypotheses
         ]
@@ -262,3 +311,15 @@ class TextDecoder:
         src = self.tokenizers.src
         known = all(i != src.special.unk and i < len(src) for i in prepared.ids[number])
         return [] if known else unknown_pieces(src, prepared.texts[number])
+
+
+def _likely(places: list[list[LikelyId]] | None, tokenizer: OutputTokenizer) -> list[list[TokenChoice]] | None:
+    if places is None:
+        return None
+    return [
+        [
+            TokenChoice(token, one.probability)
+            for token, one in zip(tokenizer.tokens([one.token for one in own]), own, strict=True)
+        ]
+        for own in places
+    ]

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any, Literal, overload
 
 from qkv.config import validate
+from qkv.core.devices import CPU
 from qkv.core.errors import UsageError
 from qkv.core.files import read_manifest
 from qkv.data.batching import in_chunks
@@ -46,6 +47,8 @@ CHUNK = 512
 PATIENCE = 3.0
 """Seconds of work in one process before it is worth starting others."""
 MAX_SRC_TOKENS = 1024
+MOST_DECODERS = 32
+"""Decoders that a translator keeps: one for each combination of options that it was asked for, such as words."""
 
 
 class Translator:
@@ -63,6 +66,8 @@ class Translator:
     part is read behind the one before it.
     `draft` makes greedy search faster with the same output: a drafter (`DrafterConfig`), the word for one (jacobi,
     input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
+    The model runs on `device`: cpu, cuda, cuda:N, mps or xpu; auto: the accelerator if there is one, else the CPU, but
+    a model in memory stays where it is. Processes share a list on a CPU only.
 
     Examples:
         >>> from qkv import Translator
@@ -84,6 +89,7 @@ class Translator:
         split_long: bool = True,
         overlap: bool = False,
         draft: DraftLike = "auto",
+        device: str = "auto",
     ) -> None:
         given = validate(
             TranslatorArguments,
@@ -95,11 +101,12 @@ class Translator:
                 "max_src_tokens": max_src_tokens,
                 "split_long": split_long,
                 "overlap": overlap,
+                "device": device,
             },
             "Translator",
         )
         require_draft(draft)
-        self.models = ModelSet(model)
+        self.models = ModelSet(model, given.device)
         self.workers = bounded_workers(given.workers, "workers")
         self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens)
         self._draft = draft
@@ -165,6 +172,7 @@ class Translator:
         required: Iterable[str] | None = None,
         progress: ReportProgress = ...,
         copies: bool = False,
+        likely: int = 0,
     ) -> Translation: ...
 
     @overload
@@ -179,6 +187,7 @@ class Translator:
         required: Iterable[Iterable[str]] | None = None,
         progress: ReportProgress = ...,
         copies: bool = False,
+        likely: int = 0,
     ) -> list[Translation]: ...
 
     def translate(
@@ -192,6 +201,7 @@ class Translator:
         required: Any = None,
         progress: ReportProgress = lambda done, total: None,
         copies: bool = False,
+        likely: int = 0,
     ) -> Translation | list[Translation]:
         """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
 
@@ -199,17 +209,18 @@ class Translator:
         tokens attended to each source token. `prefixes` has the beginning and `required` the words of the output of
         each text (of one text, its beginning and its words); `forbidden` words are in none. Each of these is one
         sequence of tokens: the same letters in other pieces are something else. `copies` asks a model with a head that
-        copies which tokens it copied, and from where (`Translation.copied`).
+        copies which tokens it copied, and from where (`Translation.copied`). `likely` asks for so many of the most
+        probable tokens of each place (`Translation.likely`).
         """
         if isinstance(texts, str):
             prefixes, required = (None if own is None else [own] for own in (prefixes, required))
-            rest = token_scores, prefixes, forbidden, required, progress, copies
+            rest = token_scores, prefixes, forbidden, required, progress, copies, likely
             several = self.translate([texts], nbest, alignment, *rest)
             return several[0]
         sources = list(sources_of(texts, prefixes, required))
         rules = tuple(checked_texts("forbidden", forbidden))
         given = prefixes is not None, required is not None
-        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies)
+        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies, likely)
         decoder = self.compared(options, sources[:CHUNK])
         if isinstance(decoder.engine, TorchEngine) and (len(sources) <= CHUNK or not self.models.folders):
             return decoder(sources, lambda done: progress(done, len(sources)))
@@ -233,11 +244,12 @@ class Translator:
         forbidden: Iterable[str] = (),
         required: Iterable[Iterable[str]] | None = None,
         copies: bool = False,
+        likely: int = 0,
     ) -> Generator[Translation]:
         """The same for a stream of any length; few lines are in memory at once. Closing it stops everything."""
         rules = tuple(checked_texts("forbidden", forbidden))
         given = prefixes is not None, required is not None
-        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies)
+        options = DecodeOptions(nbest, alignment, token_scores, rules, *given, copies, likely)
         return _one_by_one(self.chunks(sources_of(lines, prefixes, required), options))
 
     def simultaneous(self, pieces: Iterable[str], k: int | None = None) -> Generator[PartialTranslation]:
@@ -269,7 +281,12 @@ class Translator:
         alone = len(first) < 2 and not start
         began = time.monotonic()
         for piece in pieces:
-            if self.workers > 1 and self.models.folders and time.monotonic() - began > PATIENCE:
+            if (
+                self.workers > 1
+                and self.models.folders
+                and self.models.device == CPU
+                and time.monotonic() - began > PATIENCE
+            ):
                 yield from translate_in_team(self.worker_setup(options), self.workers, chain([piece], pieces))
                 return
             with nullcontext() if alone or not self.models.folders else using_threads(1):
@@ -287,6 +304,9 @@ class Translator:
             self._decoders[options] = TextDecoder(
                 engine, self.models.tokenizers, self._drafted, options, self.batch_tokens, self.reading
             )
+            if len(self._decoders) > MOST_DECODERS:
+                self._compared.discard(oldest := next(iter(self._decoders)))
+                del self._decoders[oldest]
         return self._decoders[options]
 
     def compared(self, options: DecodeOptions, sources: Sequence[SourceText]) -> TextDecoder:
@@ -308,7 +328,14 @@ class Translator:
             required=[some] if options.required else (),
         )
         return DecodeRequest(
-            self._drafted, options.nbest, [constraints], options.alignment, options.token_scores, copies=options.copies
+            self._drafted,
+            options.nbest,
+            [constraints],
+            options.alignment,
+            options.token_scores,
+            copies=options.copies,
+            likely=options.likely,
+            watch=(lambda place, tokens: None) if options.watched else None,
         )
 
     def worker_setup(self, options: DecodeOptions) -> Setup:

@@ -13,6 +13,7 @@ import qkv
 from qkv.cli.app import app
 from qkv.config import dump_config, load_config
 from qkv.config.base import Kinds
+from qkv.models.kinds import models
 from qkv.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,7 @@ VERBS = {
         "--beam",
         "--workers",
         "--restart",
+        "--on",
     ],
     "classify": ["model", "--images", "--json"],
     "compare": [
@@ -118,7 +120,9 @@ VERBS = {
         "--beam",
         "--workers",
         "--restart",
+        "--on",
     ],
+    "doctor": ["--device", "--json"],
     "evaluate": [
         "model",
         "overrides",
@@ -130,6 +134,7 @@ VERBS = {
         "--hyp",
         "--with",
         "--engine",
+        "--device",
         "--beam",
         "--train",
         "--metrics",
@@ -138,6 +143,7 @@ VERBS = {
         "--html",
         "--examples",
         "--json",
+        "--on",
     ],
     "export": ["model", "--to", "--out", "--quantization", "--sample"],
     "forecast": ["model", "--data", "--json"],
@@ -162,7 +168,7 @@ VERBS = {
     "recipe copy": ["name", "dest"],
     "recipe list": [],
     "recipe show": ["name"],
-    "score": ["model", "--src", "--tgt", "--data", "--with", "--json", "--invalid-utf8"],
+    "score": ["model", "--src", "--tgt", "--data", "--with", "--device", "--json", "--invalid-utf8"],
     "see": ["model", "text", "overrides", "--out", "--compare", "--format"],
     "serve": ["models", "--config"],
     "show alignment": ["model", "src", "tgt", "--layer", "--head", "--out"],
@@ -184,15 +190,19 @@ VERBS = {
     "show wiring": ["model", "--out"],
     "tokenizer encode": ["folder", "--side"],
     "tokenizer train": ["recipe", "overrides", "--out"],
-    "train": ["recipe", "overrides", "--resume"],
+    "train": ["recipe", "overrides", "--resume", "--device"],
     "translate": [
         "model",
         "overrides",
         "--input",
         "--output",
         "--restart",
+        "--on",
+        "--column",
+        "--rows-per-shard",
         "--with",
         "--engine",
+        "--device",
         "--beam",
         "--draft",
         "--length-factor",
@@ -222,7 +232,20 @@ VERBS = {
     "generate": ["model", "overrides", "--prompt", "--max-tokens", "--nbest", "--json", "--invalid-utf8"],
     "import": ["folder", "--out"],
     "perplexity": ["model", "file", "--whole", "--window", "--stride", "--json"],
-    "embed": ["model", "--input", "--output", "--pooling", "--normalize", "--format", "--invalid-utf8"],
+    "embed": [
+        "model",
+        "--input",
+        "--output",
+        "--pooling",
+        "--normalize",
+        "--format",
+        "--invalid-utf8",
+        "--on",
+        "--column",
+        "--rows-per-shard",
+        "--workers",
+        "--restart",
+    ],
     "label": ["model", "--json", "--invalid-utf8"],
 }
 
@@ -278,5 +301,5 @@ def test_every_recipe_parses_and_reads_back(path: Path, tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("#"), "begin with what the recipe is and how to run it"
 
 
-def test_there_are_recipes() -> None:
-    assert RECIPES
+def test_every_kind_of_model_has_a_recipe() -> None:
+    assert {load_config(Recipe, path).model.kind for path in RECIPES} == set(models.names())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import live
 from tests.support.browser import Watched
 
 if TYPE_CHECKING:
@@ -44,3 +45,11 @@ def axe() -> str:
     if not script.is_file():
         pytest.skip("no axe-core; run: make web")
     return script.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def server(browser: "Browser") -> Iterator[live.LiveServer]:
+    """`qkv serve es-en`, once for all tests of its page."""
+    with live.live_server("es-en") as started:
+        started.wait()
+        yield started

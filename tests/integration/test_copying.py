@@ -135,7 +135,7 @@ def make_data(program: str, folder: Path, *arguments: str) -> dict[str, Pairs]:
 
 def read_data(folder: Path) -> dict[str, Pairs]:
     parts = {}
-    for path in folder.iterdir():
+    for path in folder.glob("*.tsv"):
         lines = [line.split("\t") for line in path.read_text().splitlines()]
         parts[path.stem] = [(src.split(), tgt.split()) for src, tgt in lines]
     return parts
@@ -188,3 +188,6 @@ def test_names_and_numbers_of_both_sides_become_new_words(tmp_path: Path) -> Non
         assert number.isdecimal()
         new |= {tom, number}
     assert len(new) == 6
+    for part, ((src, tgt),) in parts.items():
+        files = {ending: (made / f"{part}.{ending}").read_text() for ending in ("spa", "eng", "align")}
+        assert files == {"spa": " ".join(src) + "\n", "eng": " ".join(tgt) + "\n", "align": "2-2\n"}

@@ -81,3 +81,12 @@ def test_numbers_are_read_off_images(tmp_path: Path) -> None:
     command = [sys.executable, str(programs / "read_numbers.py"), str(tmp_path), *short]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(shown.splitlines()[-1].split()[0]) > 250, "of 500; guessing gets a few"
+
+
+def test_missing_words_and_articles(tmp_path: Path) -> None:
+    (tmp_path / "texts").write_text("A man and the dog, asleep.\nSnow.\nAn old Woman sits.\n")
+    command = [sys.executable, str(ROOT / "examples" / "make_cloze_data.py"), str(tmp_path / "out")]
+    subprocess.run([*command, "--texts", str(tmp_path / "texts"), "--dev", str(tmp_path / "texts")], check=True)
+    made = {name: (tmp_path / "out" / f"{name}.tsv").read_text().splitlines() for name in ("who", "articles")}
+    assert made["who"] == ["A ___ and the dog , asleep\tman", "An old ___ sits\twoman"]
+    assert made["articles"] == ["man and dog , asleep\ta - the - -", "Snow\t-", "old Woman sits\tan - -"]

@@ -14,8 +14,6 @@ from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
 from tests.support.commands import quiet
 from tests.support.forks import Forks
-from tests.support.stopping import StoppingReporter
-from tests.support.tiny import assert_same
 
 UPDATES = 120
 
@@ -82,14 +80,6 @@ def test_other_data_and_forecasts_as_a_table(run: Path, table: Path, forks: Fork
     assert [row[0] for row in rows[1:]] == [str(step) for step in range(1, 9)]
     ahead = json.loads(quiet(forks.qkv("forecast", run, "--data", given.replace(", start: 0.9", ""), "--json")))
     assert ahead["current"] == pytest.approx([float(row[2]) for row in rows[1:]], rel=1e-4)
-
-
-def test_a_resumed_run_is_the_one_that_was_never_stopped(table: Path, scratch: Path) -> None:
-    Trainer(Recipe.model_validate(settings(table, scratch / "straight", 30))).train()
-    stopped = Recipe.model_validate(settings(table, scratch / "stopped", 30))
-    assert not Trainer(stopped, StoppingReporter(17)).train().finished
-    assert Trainer.resume(scratch / "stopped").train().finished
-    assert_same(scratch / "stopped", scratch / "straight")
 
 
 def test_data_are_looked_at_before(table: Path, scratch: Path, forks: Forks) -> None:

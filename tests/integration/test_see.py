@@ -48,7 +48,7 @@ def test_refusals(models: Path, forks: Forks, scratch: Path) -> None:
         (scratch / "none", "w001"): (1, "no such folder"),
         (models / "first", "w001", "--compare", models / "second", "--format", "bertviz"): (
             2,
-            "bertviz shows one model",
+            "it shows a text in one model",
         ),
         (models / "first", "w001", "--format", "bertviz"): (2, "must end with .npz or .json"),
     }

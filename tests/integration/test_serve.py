@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +19,15 @@ import pytest
 from qkv import Translator
 from qkv.client import Client, ServerError
 from qkv.serving.keys import add_key
+from tests.support.server import MODEL, WORDS, serving
 
-MODEL = Path(__file__).parents[1] / "fixtures" / "autoregressive" / "model"
-WORDS = ["kalo minesu ta", "su", "lota tasumi ne", "kalo", "mine su", "ta lo ne"]
-
-
-@contextmanager
-def serving(*settings: str) -> Iterator[str]:
-    """The address of a server that is ready."""
-    command = [sys.executable, "-c", "from qkv.cli import main; main()", "serve", f"{MODEL}=aa-bb", "port=0"]
-    process = subprocess.Popen([*command, "models.0.engine=torch", *settings], stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        started = process.stderr.readline()
-        match = re.search(r"http://\S+", started)
-        assert match, started + process.stderr.read()
-        deadline = time.monotonic() + 120
-        while httpx2.get(f"{match[0]}/health/ready").status_code != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        yield match[0]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        left = process.communicate(timeout=60)[1]
-        assert process.returncode == 0, left
-        assert "Traceback" not in left
+SECONDS = "limits.seconds=120"
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving("workers=1") as found:
+    # A worker that is replaced takes long to start on a busy machine.
+    with serving("workers=1", SECONDS) as found:
         yield found
 
 
@@ -200,11 +178,11 @@ def _metric(http: httpx2.Client, name: str) -> int:
 
 
 def _workers() -> list[int]:
-    """The worker processes below this one."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    """The worker processes of this module's server; others may run for tests in a browser."""
+    listed = subprocess.run(["ps", "-ewwo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    servers = {pid for pid, parent, _ in rows if parent == str(os.getpid())}
-    return [int(pid) for pid, parent, command in rows if parent in servers and "qkv.serving.worker" in command]
+    servers = {pid for pid, parent, command in rows if parent == str(os.getpid()) and SECONDS in command}
+    return [int(pid) for pid, parent, command in rows if parent in servers and "qkv.serving.workers.worker" in command]
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
@@ -215,10 +193,12 @@ def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_keys_limits_and_clients_that_leave(tmp_path: Path) -> None:
+def test_keys_origins_and_slow_clients(tmp_path: Path) -> None:
     key = add_key(tmp_path / "keys", "ada", 0)
     slow = add_key(tmp_path / "keys", "bob", 2)
-    with serving("workers=1", f"keys={tmp_path / 'keys'}", "origins=[https://ok.example]", "metrics=false") as address:
+    slowly = "limits.body_seconds=0.5", "limits.header_seconds=0.5"
+    settings = "workers=1", f"keys={tmp_path / 'keys'}", "origins=[https://ok.example]", "metrics=false", *slowly
+    with serving(*settings) as address:
         with httpx2.Client(base_url=address, timeout=60) as http:
             assert ask(http).json() == {"error": "Invalid API key"}
             assert ask(http, api_key="wrong").status_code == 403
@@ -228,17 +208,59 @@ def test_keys_limits_and_clients_that_leave(tmp_path: Path) -> None:
             assert allowed.headers["access-control-allow-origin"] == "https://ok.example"
             assert [ask(http, api_key=slow).status_code for _ in range(3)] == [200, 200, 429]
             assert http.get("/metrics").status_code == 404
-        _leave(address, key)
-        with Client(address, api_key=key) as client:
-            assert client.translate("su", "aa", "bb")
+        _send_slowly(address)
 
 
-def _leave(address: str, key: str) -> None:
-    """Ask for much, and hang up."""
+def _connected(address: str) -> socket.socket:
     host, _, port = address.removeprefix("http://").partition(":")
-    fields = {"q": ["minesu " * 8] * 64, "source": "aa", "target": "bb", "api_key": key}
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def _send_slowly(address: str) -> None:
+    """Headers that never end, and a body that does not come: both connections are ended, and others are served."""
+    with _connected(address) as headers, _connected(address) as body:
+        headers.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        body.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        assert httpx2.get(f"{address}/health").status_code == 200
+        assert headers.recv(1024) == b""
+        assert body.recv(1024).startswith(b"HTTP/1.1 408 ")
+
+
+def test_the_work_of_clients_that_leave_is_stopped(http: httpx2.Client, address: str) -> None:
+    """Long texts, which would take much longer than it takes to stop them."""
+    before = {name: _metric(http, f"{name}_total") for name in ("cancelled", "stopped_batches")}
+    fields = {"texts": ["minesu " * 600] * 64, "search": {"kind": "beam", "size": 16}}
     body = json.dumps(fields).encode()
-    head = f"POST /translate HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head + body)
+    with _connected(address) as leaving:
+        leaving.sendall(
+            f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        )
+        leaving.sendall(body)
+        while not _metric(http, "running_batches"):
+            time.sleep(0.01)
+    while _metric(http, "running_batches"):
+        time.sleep(0.01)
+    assert _metric(http, "cancelled_total") == before["cancelled"] + 1
+    assert _metric(http, "stopped_batches_total") == before["stopped_batches"] + 1
+    assert _metric(http, "waiting_texts") == 0
+    assert ask(http).status_code == 200
+
+
+def test_the_death_of_an_idle_worker_is_noticed(http: httpx2.Client) -> None:
+    assert ask(http).status_code == 200
+    before = _metric(http, "worker_deaths_total")
+    (worker,) = _workers()
+    os.kill(worker, signal.SIGKILL)
+    while _metric(http, "worker_deaths_total") == before:
+        time.sleep(0.01)
+    while http.get("/health/ready").status_code != 200:
         time.sleep(0.05)
+    assert _workers() != [worker]
+
+
+def test_inline_tags_go_where_their_words_go(http: httpx2.Client) -> None:
+    """The model of the tests writes the words in reverse."""
+    answer = ask(http, q="<p>kalo <b>minesu</b> ta</p>", format="html")
+    assert answer.json()["translatedText"] == "<p>TA <b>MINESU</b> KALO</p>"
+    answer = ask(http, q="<p><i>kalo</i> minesu ta</p>", format="html")
+    assert answer.json()["translatedText"] == "<p>TA MINESU <i>KALO</i></p>"

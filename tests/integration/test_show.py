@@ -109,3 +109,18 @@ def test_without_a_name_nothing_is_overwritten(
     assert (scratch / "wiring.svg").read_text() == "mine"
     wiring(out=Path("wiring.svg"))
     assert (scratch / "wiring.svg").read_text() == (scratch / "wiring-2.svg").read_text()
+
+
+def test_figures_for_paper(models: Path, forks: Forks, scratch: Path) -> None:
+    for verb, arguments, name, begin in (
+        ("beam", (models / "model", "w001 w017"), "b.pdf", b"%PDF"),
+        ("mask", ("--length", 6), "m.png", b"\x89PNG"),
+        ("positions", ("--length", 6), "p.pdf", b"%PDF"),
+        ("wiring", (), "w.png", b"\x89PNG"),
+    ):
+        ended = forks.qkv("show", verb, *arguments, "--out", scratch / name)
+        assert ended.code == 0, ended.stderr
+        assert (scratch / name).read_bytes().startswith(begin)
+    refused = forks.qkv("show", "mask", "--out", scratch / "m.gif")
+    assert refused.code == 2
+    assert "written as .svg, .png or .pdf" in refused.complaint

@@ -33,12 +33,6 @@ def run(request: pytest.FixtureRequest, data: Path, in_memory: Path, forks: Fork
     return in_memory / kind
 
 
-def test_a_resumed_run_is_the_uninterrupted_one(run: Path, data: Path, scratch: Path) -> None:
-    Trainer(as_recipe(recipe(run.name, data, scratch / "run", 4))).train()
-    assert Trainer.resume(scratch / "run", ["training.stop_after=8u"]).train().updates == 8
-    assert_same(scratch / "run", run)
-
-
 def test_it_is_saved_and_loaded(run: Path, scratch: Path) -> None:
     saved = load_model(run)
     assert saved.model.kind == run.name

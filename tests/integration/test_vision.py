@@ -12,8 +12,6 @@ from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
 from tests.support.commands import quiet
 from tests.support.forks import Forks
-from tests.support.stopping import StoppingReporter
-from tests.support.tiny import assert_same
 
 PATTERNS = {"bar": np.s_[3:5, :], "post": np.s_[:, 3:5], "spot": np.s_[2:6, 2:6]}
 
@@ -97,14 +95,6 @@ def test_attention_over_an_image_is_drawn(run: Path, tmp_path: Path, forks: Fork
     assert shown.count("<image") == 1
     assert "head 2" in shown
     assert "layer 1" in shown
-
-
-def test_a_resumed_run_is_the_one_that_was_never_stopped(folder: Path, scratch: Path) -> None:
-    Trainer(Recipe.model_validate(settings(folder, scratch / "straight", 24))).train()
-    stopped = Recipe.model_validate(settings(folder, scratch / "stopped", 24))
-    assert not Trainer(stopped, StoppingReporter(13)).train().finished
-    assert Trainer.resume(scratch / "stopped").train().finished
-    assert_same(scratch / "stopped", scratch / "straight")
 
 
 def test_data_are_looked_at_before(folder: Path, scratch: Path, forks: Forks) -> None:

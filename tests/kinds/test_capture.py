@@ -8,12 +8,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
-from qkv.functional.attention import merge_heads, split_heads
+from qkv.functional.attention import attention_weights, merge_heads, split_heads
 from qkv.functional.masks import causal
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import Attention, LongformerAttention, LshAttention
 from qkv.layers.attention.base import share_heads
 from qkv.layers.attention.context import AttentionContext
+from qkv.layers.attention.head_passes import capture_heads
 from qkv.layers.attention.recording import capture_attention
 from qkv.layers.positions import positions
 from qkv.models.transformer.stacks import stacks
@@ -84,7 +85,9 @@ def test_cached_decoding_has_the_weights_of_the_parallel_pass(parts: dict[str, A
     src, keep = sources([5, 3])
     tokens = torch.stack(random_tokens(2, 7), dim=1)
     with torch.no_grad(), capture_attention(model) as parallel:
-        model.states(src, keep, tokens)
+        watched = model.states(src, keep, tokens)
+    with torch.no_grad():
+        assert torch.equal(model.states(src, keep, tokens), watched)
     fast = TransformerInference(model)
     with torch.no_grad(), capture_attention(model) as cached:
         state = fast.start(src, keep)
@@ -99,6 +102,31 @@ def test_cached_decoding_has_the_weights_of_the_parallel_pass(parts: dict[str, A
         for depth, wanted in enumerate(passes):
             found = [F.pad(each, (0, wanted.shape[3] - each.shape[3])) for each in steps[depth :: len(passes)]]
             torch.testing.assert_close(torch.cat(found, dim=2), wanted, atol=1e-8, rtol=0)
+
+
+DOT_PRODUCTS: list[dict[str, Any]] = [
+    *({"positions": kind} for kind in positions.names()),
+    *({"wiring": kind} for kind in wirings.names()),
+    *({"stack": kind, "residual": "pre"} for kind in stacks.names()),
+]
+
+
+@pytest.mark.parametrize("parts", DOT_PRODUCTS, ids=str)
+def test_weights_in_a_model_are_softmax_of_its_own_queries_and_keys(parts: dict[str, Any]) -> None:
+    """A = softmax(q kᵀ / √E + bias) over the keys that the mask allows, and each row sums to one."""
+    model = small_model(**parts).double().eval()
+    src, keep = sources([5, 3])
+    with torch.no_grad(), capture_attention(model) as record, capture_heads() as heads:
+        model.states(src, keep, torch.stack(random_tokens(2, 6), dim=1))
+    for name, passes in record.passes.items():
+        module = model.get_submodule(name)
+        assert isinstance(module, Attention)
+        for made, weights in zip(heads[name], passes, strict=True):
+            context, shared = made.context, share_heads(made.k, len(weights[0]))
+            bias = module.positions.bias(made.q, context.q_position_ids, context.k_position_ids)
+            wanted = attention_weights(made.q, shared, context.mask, bias)
+            torch.testing.assert_close(weights, wanted, atol=1e-6, rtol=0)
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]), atol=1e-6, rtol=0)
 
 
 def test_names_layers_and_heads() -> None:

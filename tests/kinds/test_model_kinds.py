@@ -139,7 +139,7 @@ def trained(key: str, kind: str) -> tuple[Transformer, list[float]]:
 
 @torch.no_grad()
 def clean_loss(teacher: TeacherForcing, model: Transformer, batch: Batch) -> float:
-    return teacher.validation_loss(model, batch).nll
+    return float(teacher.validation_loss(model, batch).nll)
 
 
 def check_gradients(model: Transformer, update: int) -> None:

@@ -17,19 +17,10 @@ from qkv.search.length_penalty import length_penalties
 from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.protocol import StepFunction
 from qkv.text import SPECIAL
+from tests.support.searched import STEPWISE, VARIANTS
 from tests.support.small import small_model
 from tests.support.tables import END, TableSteps, random_attention, random_sources, random_table, run_search, task_of
 
-STEPWISE = [kind for kind in searches.names() if kind not in ("refine", "speculative")]
-"""Those that ask for one token after another; tests/kinds/test_decoders.py has the other one."""
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((kind, {}) for kind in STEPWISE if kind != "mbr"),
-    ("mbr", {"samples": 4}),
-    ("beam", {"stop": "exact", "length_penalty": "gnmt"}),
-    ("beam", {"size": 4, "groups": 2}),
-    ("beam", {"length_penalty": "none", "no_repeat_ngram": 2}),
-    ("sample", {"samples": 3, "top_k": 4, "top_p": 0.9, "temperature": 0.7}),
-]
 every_kind = pytest.mark.parametrize("kind", STEPWISE)
 every_variant = pytest.mark.parametrize(("kind", "settings"), VARIANTS)
 

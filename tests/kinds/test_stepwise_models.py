@@ -1,14 +1,13 @@
 """Every kind of model that predicts the next token: cached steps, any batch, causality, searches, files."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from qkv.core.errors import UsageError
 from qkv.models.base import Model
-from qkv.models.config import ModelConfig, Seq2SeqConfig
+from qkv.models.config import Seq2SeqConfig
 from qkv.models.kinds import models
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.size import count_parameters
@@ -19,36 +18,13 @@ from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.search.sampling import SampleSearch
 from qkv.search.speculative.blocks import ModelBlocks
 from qkv.text import SPECIAL
-from tests.support.small import batch_of, small_text, stir
+from tests.support.searched import SMALL, TEXT, TOKENIZERS, small
+from tests.support.small import batch_of, stir
 
-TEXT, TOKENIZERS = small_text()
 VOCAB = len(TOKENIZERS.tgt)
-SMALL: dict[str, dict[str, Any]] = {
-    "transformer": {"d_ff": 16, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2},
-    "text_to_text": {"d_ff": 16, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2},
-    "recurrent": {"encoder_layers": 2, "decoder_layers": 2},
-    "recurrent gru": {"cell": "gru", "decoder_layers": 2, "encoder": {"kind": "unidirectional", "reverse": True}},
-    "recurrent luong": {"attend": "after", "attention": {"kind": "content", "score": "general"}, "decoder_layers": 2},
-    "recurrent located": {"attend": "after", "attention": {"kind": "location_aware", "width": 3}},
-    "recurrent covered": {"attend": "after", "input_feeding": True, "attention": "coverage"},
-    "recurrent fed": {"cell": "gru", "attend": "after", "input_feeding": True, "attention": "content"},
-    "recurrent fixed": {"attention": "none", "encoder": "unidirectional", "first_state": "last", "decoder_layers": 2},
-    "recurrent lstmn": {"encoder": "lstmn", "encoder_layers": 2, "first_state": "last"},
-    "convolutional": {"width": 12, "encoder_layers": 2, "decoder_layers": 2},
-    "bytenet": {"dilations": [1, 2], "decoder_repeats": 2},
-    "memory_network": {"hops": 2, "separator": "aa"},
-    "memory_network linear": {"separator": "aa", "linear": True, "max_sentences": 2},
-    "neural_gpu": {"rows": 2},
-    "neural_gpu flat": {"rows": 1, "layers": 1},
-}
-"""By kind; a second word names other parts of it."""
 SEQ2SEQ = [kind for kind in models.names() if issubclass(models[kind], Seq2SeqConfig)]
 WITHOUT_BLOCKS = sorted(set(SEQ2SEQ) - {"transformer", "text_to_text"})
 every_kind = pytest.mark.parametrize("kind", sorted(SMALL))
-
-
-def small(kind: str) -> ModelConfig:
-    return models[kind.split()[0]].model_validate({"d_model": 8, "dropout": 0.0, **SMALL[kind]})
 
 
 def built(kind: str) -> Model:

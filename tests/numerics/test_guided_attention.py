@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from qkv.functional.alignment import alignment_cross_entropy, guided_attention, guided_penalty
+from qkv.functional.alignment import (
+    alignment_cross_entropy,
+    diagonal_likelihood,
+    guided_attention,
+    guided_penalty,
+)
 
 LENGTHS = [(4, 6), (5, 2), (1, 1)]
 """(target, source) of each sentence."""
@@ -50,6 +55,28 @@ def test_guided_attention_is_the_mean_of_the_real_cells(width: float) -> None:
     torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64), atol=1e-7, rtol=1e-6)
 
 
+@pytest.mark.parametrize("width", [0.05, 0.2, 0.7])
+def test_the_likelihood_of_the_diagonal_against_loops(width: float) -> None:
+    weights = some_weights()
+    wanted = []
+    for row, (length_t, length_s) in enumerate(LENGTHS):
+        total = 0.0
+        for head in range(H):
+            for t in range(length_t):
+                near = [math.exp(-((t / length_t - s / length_s) ** 2) / (2 * width**2)) for s in range(length_s)]
+                total -= math.log(sum(float(weights[row, head, t, s]) * near[s] for s in range(length_s)))
+        wanted.append(total / (H * length_t))
+    found = diagonal_likelihood(weights, *masks(), width)
+    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64), atol=1e-5, rtol=1e-5)
+
+
+def test_all_weight_on_the_diagonal_costs_nothing_and_none_there_is_no_infinity() -> None:
+    keep = torch.ones(1, 4).bool()
+    straight = torch.eye(4, dtype=torch.float64)[None, None]
+    assert float(diagonal_likelihood(straight, keep, keep, 0.1)) == pytest.approx(0, abs=1e-12)
+    assert diagonal_likelihood(straight.flip(-1), keep, keep, 0.01).isfinite().all()
+
+
 def test_the_diagonal_is_free_and_half_the_length_away_costs_nearly_one() -> None:
     lengths = torch.tensor([10])
     penalty = guided_penalty(lengths, lengths, 10, 10, 0.2)[0]
@@ -67,6 +94,9 @@ def test_padding_of_either_side_changes_nothing() -> None:
     stirred = weights + torch.randn_like(weights).abs() * ~(tgt_keep[:, None, :, None] & src_keep[:, None, None])
     torch.testing.assert_close(
         guided_attention(stirred, tgt_keep, src_keep, 0.2), guided_attention(weights, tgt_keep, src_keep, 0.2)
+    )
+    torch.testing.assert_close(
+        diagonal_likelihood(stirred, tgt_keep, src_keep, 0.2), diagonal_likelihood(weights, tgt_keep, src_keep, 0.2)
     )
     together, links = alignment_cross_entropy(stirred, some_links(), tgt_keep), some_links()
     for row, (length_t, length_s) in enumerate(LENGTHS):
@@ -101,5 +131,6 @@ def test_gradients() -> None:
     scores = torch.randn(len(LENGTHS), H, T, S, dtype=torch.float64, requires_grad=True)
     masked = masks()
     assert torch.autograd.gradcheck(lambda x: guided_attention(x.softmax(dim=-1), *masked, 0.2), scores)
+    assert torch.autograd.gradcheck(lambda x: diagonal_likelihood(x.softmax(dim=-1), *masked, 0.2), scores)
     links = some_links()
     assert torch.autograd.gradcheck(lambda x: alignment_cross_entropy(x.softmax(dim=-1), links, masked[0]), scores)

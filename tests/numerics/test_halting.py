@@ -263,11 +263,11 @@ def test_the_objective_adds_the_cost_for_each_target_token() -> None:
     tokens, cost = batch.tgt_weight.sum(dim=1).double(), torch.zeros(3).double()
     for halting, keep in zip(depths_of(model, batch), (batch.src_keep, batch.tgt_weight > 0), strict=True):
         cost += 0.2 * (halting.steps + halting.remainder).sum(dim=1) / keep.sum(dim=1)
-    torch.testing.assert_close(report.sum, torch.tensor(report.nll).double() + cost @ tokens)
+    torch.testing.assert_close(report.sum, float(report.nll) + cost @ tokens)
     assert float(cost.min()) > 0.4
     halves = [teacher.training_loss(model, half, 1).sum for half in batch.split()]
     torch.testing.assert_close(halves[0] + halves[1], report.sum)
-    assert teacher.validation_loss(model, batch).sum.item() == pytest.approx(report.nll)
+    assert teacher.validation_loss(model, batch).sum.item() == pytest.approx(float(report.nll))
 
 
 def test_two_passes_at_once_cost_their_mean() -> None:

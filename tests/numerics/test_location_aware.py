@@ -107,6 +107,21 @@ def test_a_window_moves_with_the_median() -> None:
         assert bool((weights[:1, :, row][~far[:1]] > 0).all())
 
 
+def test_without_a_place_to_start_from_the_first_output_attends_by_content_to_all_keys() -> None:
+    torch.manual_seed(0)
+    attention = LocationAwareConfig(filters=3, width=5, window=2, start="anywhere").build(16, 4, 0.0, None, 0).double()
+    q, k = numbers(2, 4, 3, 4, seed=6), numbers(2, 4, 9, 4, seed=7)
+    keep = ragged([9, 5])
+    pos = torch.arange(9)
+    weights = attention.align(q, k, AttentionContext(pos[:3], pos, keep=keep))
+    scores = ((q[:, :, :1] + k).tanh() * attention.score[:, None]).sum(-1)
+    by_content = scores.masked_fill(~keep[:, None], -torch.inf).softmax(-1)
+    torch.testing.assert_close(weights[:, :, 0], by_content, rtol=0, atol=1e-12)
+    far = (pos - weights[:, :, 0].argmax(-1, keepdim=True)).abs() > 2
+    assert not weights[:, :, 1][far].any()
+    assert bool((weights[:1, :, 1][~far[:1]] > 0).all())
+
+
 def test_in_a_recurrent_decoder_it_is_the_same_equation() -> None:
     """One head as wide as the model; without filters it is the additive attention that it extends."""
     torch.manual_seed(0)

@@ -1,14 +1,19 @@
 """The Vision Transformer against that of transformers with copied weights, also at an interpolated size."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import ViTConfig, ViTForImageClassification
+from transformers import ViTConfig, ViTForImageClassification, ViTModel
 
+from qkv.core.errors import UsageError
+from qkv.export.importing.folder import import_model
 from qkv.layers.attention.recording import capture_attention
+from qkv.models.saved.folder import load_model
 from qkv.models.vision.classifier import Pooling, VisionTransformer
+from qkv.models.vision.model import VisionModel
 
 SIZE, PATCH, CHANNELS, CLASSES, LAYERS = 8, 2, 3, 5, 2
 WIDTHS: dict[str, Any] = {"d_model": 32, "num_heads": 4, "d_ff": 48}
@@ -103,3 +108,35 @@ def test_an_image_does_not_depend_on_its_batch_and_a_new_model_prefers_no_class(
     alone = torch.cat([model(image[None]) for image in images])
     torch.testing.assert_close(model(images), alone, rtol=0, atol=1e-5)
     assert model.states(images).shape == (3, 6 + (pooling == "class_token"), 32)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("biased", [True, False])
+def test_vit_is_imported(tmp_path: Path, biased: bool) -> None:
+    names = {0: "cat", 1: "dog", 2: "fish"}
+    config = ViTConfig(image_size=SIZE, patch_size=PATCH, num_channels=CHANNELS, qkv_bias=biased, id2label=names)
+    config.hidden_size, config.num_attention_heads, config.intermediate_size = WIDTHS.values()
+    config.num_hidden_layers, config.layer_norm_eps = LAYERS, 1e-3
+    torch.manual_seed(1)
+    model = ViTForImageClassification(config).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    saved = load_model(tmp_path / "ours")
+    assert saved.config.labels == list(names.values())
+    assert isinstance(saved.model, VisionModel)
+    images = draw(3, CHANNELS, SIZE, SIZE)
+    torch.testing.assert_close(saved.model.classifier(images), model(images).logits, rtol=0, atol=1e-5)
+
+
+def test_a_vit_that_reads_other_pixels_or_names_no_class_is_refused(tmp_path: Path) -> None:
+    config = ViTConfig(image_size=SIZE, patch_size=PATCH, hidden_size=8, num_attention_heads=2, num_hidden_layers=1)
+    ViTModel(config).save_pretrained(tmp_path / "headless")
+    with pytest.raises(UsageError, match="headless: a ViT without a classifier names no classes"):
+        import_model(tmp_path / "headless", tmp_path / "ours")
+    ViTForImageClassification(config).save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs" / "preprocessor_config.json").write_text('{"image_mean": [0.4, 0.5, 0.5]}')
+    with pytest.raises(UsageError, match=r"preprocessor_config.json: image_mean \[0.4, 0.5, 0.5\] cannot be imported"):
+        import_model(tmp_path / "theirs", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from qkv.functional.alignment import guided_attention
+from qkv.functional.alignment import diagonal_likelihood, guided_attention
 from qkv.functional.copying.coverage import coverage, coverage_loss
 from qkv.functional.monotonic.stops import expected_alignment, expected_alignment_by_recursion, hard_stops
 from qkv.layers.attention import attentions
@@ -126,11 +126,14 @@ def test_losses_on_attention_are_those_of_each_sentence_alone(lengths: list[tupl
     weights = torch.randn(len(lengths), 2, tgt_keep.shape[1], src_keep.shape[1]).double()
     weights = weights.masked_fill(~src_keep[:, None, None], -torch.inf).softmax(-1)
     guided = guided_attention(weights, tgt_keep, src_keep, 0.2)
+    diagonal = diagonal_likelihood(weights, tgt_keep, src_keep, 0.2)
+    assert bool((diagonal >= 0).all())
     assert bool(((guided >= 0) & (guided <= 1)).all())
     for number, (src, tgt) in enumerate(lengths):
         alone = weights[number : number + 1, :, :tgt, :src]
-        one = guided_attention(alone, torch.ones(1, tgt).bool(), torch.ones(1, src).bool(), 0.2)
-        same(guided[number : number + 1], one)
+        whole = torch.ones(1, tgt).bool(), torch.ones(1, src).bool()
+        same(guided[number : number + 1], guided_attention(alone, *whole, 0.2))
+        same(diagonal[number : number + 1], diagonal_likelihood(alone, *whole, 0.2))
         cost = coverage_loss(weights[number])
         assert bool(((cost >= 0) & (cost <= 1 + 1e-12)).all())
         same(cost[:, :tgt], coverage_loss(alone[0]))

@@ -84,10 +84,11 @@ def write_recipe(path: Path, recipe: dict[str, Any]) -> Path:
     return path
 
 
-def updates_of(run: Path) -> list[tuple[int, str, str, str]]:
-    """(update, loss, nll, gradient norm) of every update of metrics.jsonl, the numbers to the last bit."""
+def updates_of(run: Path) -> list[tuple[Any, ...]]:
+    """(update, loss, nll, gradient norm, its norm by layer) of every update of metrics.jsonl, to the last bit."""
     lines = [line for line in read_metrics(run / "metrics.jsonl") if "loss" in line and "update" in line]
-    return [(line["update"], *(float(line[key]).hex() for key in ("loss", "nll", "grad_norm"))) for line in lines]
+    keys = ("loss", "nll", "grad_norm")
+    return [(line["update"], *(float(line[key]).hex() for key in keys), line.get("grad_norms")) for line in lines]
 
 
 def validations_of(run: Path) -> list[dict[str, Any]]:
@@ -101,11 +102,17 @@ def final_hashes(run: Path) -> dict[str, str]:
     return {str(path.relative_to(run)): sha256_of(path) for path in files}
 
 
+def attention_files(run: Path) -> dict[str, bytes]:
+    """The cross-attention of dev pairs at each validation."""
+    return {path.name: path.read_bytes() for path in (run / "attention").glob("*")}
+
+
 def assert_same(run: Path, straight: Path) -> None:
     """Bit for bit the same updates, validations, tensors; nothing left over."""
     assert updates_of(run) == updates_of(straight)
     assert validations_of(run) == validations_of(straight)
     assert final_hashes(run) == final_hashes(straight)
+    assert attention_files(run) == attention_files(straight)
     assert leftovers(run) == []
 
 

@@ -20,7 +20,7 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from qkv.training.optimizers import AdamWConfig
-from qkv.training.update import FlatGradient
+from qkv.training.step.update import FlatGradient
 
 VOCABULARY = 40
 UPDATES = 40
@@ -79,9 +79,9 @@ def curve(dropout: float, seed: int) -> list[float]:
         gradient.clear()
         report = objective.training_loss(model, batch, 1)
         report.sum.backward()
-        gradient.finish(report.weight, 1.0)
+        gradient.finish(float(gradient.norm()), float(report.weight), 1.0)
         optimizer.step(3e-3)
-        losses.append(float(report.sum.detach()) / report.weight)
+        losses.append(float(report.sum.detach()) / float(report.weight))
     return losses
 
 

@@ -1,12 +1,25 @@
 import { mount } from 'svelte';
 import App from './App.svelte';
 import { type PageData, layersOf, readRecord, sidesOf } from './data/record';
+import { type PackedRun, readRun } from './data/run';
 import { START, fitted, parsed, selection } from './lib/selection.svelte';
+import RunApp from './run/RunApp.svelte';
 import './style.css';
 
-async function show(target: HTMLElement, data: PageData | null): Promise<void> {
+interface RunsData {
+  format: number;
+  runs: PackedRun[];
+}
+
+async function show(target: HTMLElement, data: PageData | RunsData | null): Promise<void> {
   if (!data) {
     target.textContent = 'This page holds no sentence; write one by: qkv see MODEL "text"';
+    return;
+  }
+  if ('runs' in data) {
+    const runs = await Promise.all(data.runs.map(readRun));
+    document.title = `${runs.map((run) => run.name).join(', ')} – qkv see`;
+    mount(RunApp, { target, props: { runs } });
     return;
   }
   const records = await Promise.all(data.records.map(readRecord));
@@ -19,7 +32,7 @@ async function show(target: HTMLElement, data: PageData | null): Promise<void> {
 }
 
 const target = document.getElementById('app') as HTMLElement;
-const data = JSON.parse(document.getElementById('data')?.textContent ?? 'null') as PageData | null;
+const data = JSON.parse(document.getElementById('data')?.textContent ?? 'null') as PageData | RunsData | null;
 show(target, data).catch((error: unknown) => {
   target.textContent = `The data of this page cannot be read: ${error}`;
 });

@@ -62,7 +62,7 @@ class SameLengthLoss:
         states = model.fill(canvas, source)[counts]
         ones = torch.ones(len(states), device=states.device)
         loss, nll = model.head.loss(states, NO_CONTEXT, labels[counts], ones, smoothing)
-        return LossReport(loss, float(nll), float(len(states)), left_out=int((~fits).sum()))
+        return LossReport(loss, nll, float(len(states)), left_out=(~fits).sum())
 
 
 objectives.register("same_length", SameLengthLoss)

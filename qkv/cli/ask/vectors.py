@@ -5,14 +5,20 @@ from typing import Annotated, Literal
 
 import typer
 
+from qkv.cli.shared.job_options import Column, On, Restart, RowsPerShard, Workers
+
 Invalid = Annotated[Literal["error", "replace"], typer.Option(help="How to handle invalid UTF-8.")]
 AT_ONCE = 64
 
 
 def embed(
     model: Annotated[Path, typer.Argument(help="The folder of a model with a text encoder, or of its run.")],
-    source: Annotated[Path | None, typer.Option("--input", help="Read this file instead of standard input.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write this file instead of standard output.")] = None,
+    given: Annotated[
+        str | None, typer.Option("--input", help="Read this file instead of standard input.", metavar="FILE")
+    ] = None,
+    written: Annotated[
+        str | None, typer.Option("--output", help="Write this file instead of standard output.", metavar="FILE")
+    ] = None,
     pooling: Annotated[
         Literal["mean", "first", "tokens"],
         typer.Option(help="A vector for each text, the mean or the first of its states; or one for each token."),
@@ -22,6 +28,11 @@ def embed(
         Literal["jsonl", "npy"], typer.Option("--format", help="A JSON object a line, or a NumPy array with --output.")
     ] = "jsonl",
     invalid_utf8: Invalid = "error",
+    on: On = None,
+    column: Column = "src",
+    rows_per_shard: RowsPerShard = 2048,
+    workers: Workers = None,
+    restart: Restart = False,
 ) -> None:
     """Write vectors of texts, one text per line: the states of the model's encoder."""
     import json
@@ -29,7 +40,6 @@ def embed(
 
     import numpy as np
     import torch
-    from torch.nn import functional as F
 
     from qkv.cli.shared.streams import require_stdout
     from qkv.core.errors import UsageError
@@ -38,7 +48,22 @@ def embed(
     from qkv.data.batching import in_chunks
     from qkv.data.texts import read_texts, stream_texts
     from qkv.translate.ask.vectors import TextVectors
+    from qkv.translate.cluster.embedding import embed_files
+    from qkv.translate.cluster.job import JobOptions
 
+    if on is not None:
+        if pooling == "tokens" or form == "npy":
+            raise UsageError("--on ray: writes one vector a text as JSON lines or Parquet; leave out tokens and npy")
+        if given is None or written is None:
+            raise UsageError(f"--on {on}: give --input FILES and --output DIR")
+        job = JobOptions(column, rows_per_shard, invalid_utf8)
+        reporter = default_reporter(quiet=2.0)
+        try:
+            embed_files(on, workers, (model, pooling, normalize), given, written, job, restart, reporter)
+        finally:
+            reporter.close()
+        return
+    source, output = (None if name is None else Path(name) for name in (given, written))
     if form == "npy" and output is None:
         raise UsageError("--format npy needs --output FILE; JSON lines can go to standard output")
     require_writable({"--output": output}, [source])
@@ -53,10 +78,7 @@ def embed(
     try:
         for some in in_chunks(texts, AT_ONCE):
             for text, own in zip(some, vectors.encode(some), strict=True):
-                states = own.states
-                if pooling != "tokens":
-                    states = states.mean(dim=0, keepdim=True) if pooling == "mean" else states[:1]
-                states = F.normalize(states, dim=1) if normalize else states
+                states = own.pooled(pooling, normalize)
                 cut += own.cut
                 if form == "npy":
                     arrays.append(states)

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from qkv.evaluation.files import EvaluationSet
     from qkv.evaluation.metrics.base import Metric
 
+Device = Annotated[
+    str,
+    typer.Option("--device", help="Where the model runs: cpu, cuda, cuda:N, mps, xpu; auto: an accelerator if any."),
+]
 Source = Annotated[Path | None, typer.Option("--src", help="The sources, one per line.")]
 References = Annotated[list[Path] | None, typer.Option("--ref", help="The references, one per line; repeatable.")]
 Pairs = Annotated[Path | None, typer.Option("--tsv", help="Source, tab, reference, whatever the file is called.")]

@@ -1,24 +1,41 @@
 """qkv show: what a model does with a text, or is made of."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     from qkv.models.transformer.model import Transformer
+    from qkv.visual.figures.canvas import PaperFigure
+
+T = TypeVar("T")
 
 app = typer.Typer(help="Draw what a model does.", no_args_is_help=True)
 
-Out = Annotated[Path | None, typer.Option(help="The SVG file to write; default: a new file in the working directory.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The file to write: .svg, .png or .pdf; default: a new SVG in the working directory."),
+]
 
 
-def _write(out: Path | None, verb: str, picture: str) -> Path:
-    """Write to `out`, or to a new file VERB.svg."""
+def _write(
+    out: Path | None,
+    verb: str,
+    shown: T,
+    title: str,
+    draw: Callable[[T, str], str],
+    paint: Callable[[T, str], "PaperFigure"],
+) -> Path:
+    """Write to `out`, or to a new file VERB.svg: `draw` makes the SVG, `paint` what goes on paper."""
     from qkv.core.outputs import free_name, write_output
 
     out = out or free_name(verb, ".svg")
-    write_output(out, picture)
+    if out.suffix.lower() == ".svg":
+        write_output(out, draw(shown, title))
+    else:
+        paint(shown, title).write(out)
     return out
 
 
@@ -42,6 +59,7 @@ def beam(
     from qkv.search.beam import BeamConfig
     from qkv.translate.settings import translation_config
     from qkv.visual.beam_tree import draw_tree, grow_tree
+    from qkv.visual.figures.searches import beam_figure
     from qkv.visual.source import require_utf8
 
     require_utf8(text)
@@ -53,7 +71,7 @@ def beam(
     if saved.model.inference().steps is None:
         raise UsageError(f"a model of the kind {saved.model.kind} fills a canvas; qkv show passes draws that")
     nodes, best = grow_tree(saved, text, search, config.max_src_tokens)
-    out = _write(out, "beam", draw_tree(nodes, f"Beam search of size {search.size} for: {text}"))
+    out = _write(out, "beam", nodes, f"Beam search of size {search.size} for: {text}", draw_tree, beam_figure)
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(nodes) - 1} hypotheses in {max(node.step for node in nodes)} steps", err=True)
 
@@ -65,10 +83,18 @@ def positions(
     out: Out = None,
 ) -> None:
     """Draw what positions alone do to the scores of attention: of every scheme, or of the heads of a model."""
+    from qkv.visual.figures.parts import position_figure
     from qkv.visual.positions import draw_positions, every_scheme, schemes_of
 
     panels = every_scheme(length) if model is None else schemes_of(_transformer(model), length)
-    out = _write(out, "positions", draw_positions(panels, "What positions alone do to the scores of equal tokens"))
+    out = _write(
+        out,
+        "positions",
+        panels,
+        "What positions alone do to the scores of equal tokens",
+        draw_positions,
+        position_figure,
+    )
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -81,11 +107,12 @@ def depth(
     """Show how many steps each token of a text and of its greedy translation took."""
     from qkv.engines.model_set import ModelSet
     from qkv.visual.depth import depth_lines, depths_of, draw_depths
+    from qkv.visual.figures.parts import depth_figure
     from qkv.visual.source import require_utf8
 
     require_utf8(text)
     depths = depths_of(ModelSet([model]).loaded[0], text)
-    out = _write(out, "depth", draw_depths(depths, f"Steps for each token of: {text}"))
+    out = _write(out, "depth", depths, f"Steps for each token of: {text}", draw_depths, depth_figure)
     print("\n".join(depth_lines(depths)))
     typer.echo(f"{out}: {depths.output}", err=True)
 
@@ -99,6 +126,7 @@ def wiring(
     from qkv.engines.model_set import ModelSet
     from qkv.models.transformer.config import require_transformer_config
     from qkv.models.transformer.model import require_transformer
+    from qkv.visual.figures.parts import wiring_figure
     from qkv.visual.wirings import draw_wirings, every_wiring, wiring_of
 
     saved = None if model is None else ModelSet([model]).loaded[0]
@@ -107,9 +135,8 @@ def wiring(
     else:
         wiring = require_transformer_config(saved.config.model, "this picture").wiring
         panels = {wiring.kind: wiring_of(require_transformer(saved.model, "this picture"))}
-    out = _write(
-        out, "wiring", draw_wirings(panels, "What the decoder attends to: encoder states left, decoder layers right")
-    )
+    title = "What the decoder attends to: encoder states left, decoder layers right"
+    out = _write(out, "wiring", panels, title, draw_wirings, wiring_figure)
     typer.echo(f"{out}: {', '.join(panels)}", err=True)
 
 
@@ -121,9 +148,10 @@ def mask(
 ) -> None:
     """Draw who may attend to whom, not how much: of every kind of attention, or of the layers of a model."""
     from qkv.visual.attention_patterns import draw_patterns, every_pattern, patterns_of
+    from qkv.visual.figures.parts import mask_figure
 
     panels = every_pattern(length) if model is None else patterns_of(_transformer(model), length)
-    out = _write(out, "mask", draw_patterns(panels, "Attention masks: who may attend to whom"))
+    out = _write(out, "mask", panels, "Attention masks: who may attend to whom", draw_patterns, mask_figure)
     typer.echo(f"{out}: {'; '.join(panels)}", err=True)
 
 
@@ -150,6 +178,7 @@ def passes(
     from qkv.engines.model_set import ModelSet
     from qkv.search.refinement.search import RefineConfig
     from qkv.translate.settings import translation_config
+    from qkv.visual.figures.searches import passes_figure
     from qkv.visual.passes import draw_passes, watch_passes
     from qkv.visual.source import require_utf8
 
@@ -161,7 +190,7 @@ def passes(
     if not isinstance(config.search, RefineConfig):
         raise UsageError(f"a model of the kind {saved.model.kind} has one search, refine; leave search.kind out")
     rows, best = watch_passes(saved, text, config.search, config.max_src_tokens)
-    out = _write(out, "passes", draw_passes(rows, f"Passes over the canvas for: {text}"))
+    out = _write(out, "passes", rows, f"Passes over the canvas for: {text}", draw_passes, passes_figure)
     print(saved.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(rows)} passes over {len(rows[0])} positions", err=True)
 
@@ -181,6 +210,7 @@ def drafts(
     from qkv.search.greedy import GreedyConfig
     from qkv.translate.settings import translation_config, with_draft
     from qkv.visual.drafts import draw_drafts, watch_drafts
+    from qkv.visual.figures.searches import drafts_figure
     from qkv.visual.source import require_utf8
 
     require_utf8(text)
@@ -190,6 +220,6 @@ def drafts(
     if drafter is None or not isinstance(config.search, GreedyConfig):
         raise UsageError("the picture shows drafts for greedy search: give --draft jacobi, or a folder, and no search")
     passes, best = watch_drafts(models.loaded[0], text, drafter, config.search, config.max_src_tokens)
-    out = _write(out, "drafts", draw_drafts(passes, f"Drafts for: {text}"))
+    out = _write(out, "drafts", passes, f"Drafts for: {text}", draw_drafts, drafts_figure)
     print(models.tokenizers.tgt.decode(best.tokens))
     typer.echo(f"{out}: {len(best.token_scores)} tokens in {len(passes)} passes", err=True)

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from qkv.core.devices import moved
 from qkv.data.images.store import ImageStore
-from qkv.data.order import BatchPlan, Budget, epoch_plan, share
+from qkv.data.order import PlannedEqually, share
 
 
 def scaled_pixels(pixels: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -38,9 +39,7 @@ class ImageBatch:
 
     def to(self, device: torch.device | str) -> "ImageBatch":
         """The same batch on `device`."""
-        return ImageBatch(
-            self.images.to(device, non_blocking=True), self.labels.to(device, non_blocking=True), self.examples
-        )
+        return ImageBatch(moved(self.images, device), moved(self.labels, device), self.examples)
 
     def split(self) -> tuple["ImageBatch", "ImageBatch"]:
         """Two batches of half the images, for when one does not fit in memory."""
@@ -53,25 +52,14 @@ class ImageBatch:
         )
 
 
-class ImageStream:
+class ImageStream(PlannedEqually):
     """The batches of a store."""
 
     unit = "images"
 
     def __init__(self, store: ImageStore, images_per_batch: int, seed: int) -> None:
+        super().__init__(store.ranges, images_per_batch, seed)
         self.store = store
-        self.seed = seed
-        self.batch_tokens = images_per_batch
-        self._ones = np.ones(len(store), dtype=np.uint32)
-        self._latest: tuple[int, BatchPlan] | None = None
-
-    def plan(self, epoch: int) -> BatchPlan:
-        """The batches of `epoch`: a function of the seed and the epoch, in which an image is one token."""
-        if self._latest is None or self._latest[0] != epoch:
-            budget = Budget(self.batch_tokens)
-            plan = epoch_plan(self._ones, self._ones, self.store.ranges, self.seed, epoch, budget)
-            self._latest = (epoch, plan)
-        return self._latest[1]
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> ImageBatch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""

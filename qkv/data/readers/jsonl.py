@@ -43,7 +43,7 @@ class JsonLinesCorpus(OneFileCorpus):
         return None if src is None or tgt is None else (src, tgt)
 
 
-def string_at(record: Any, key: str, path: Path, line: int) -> str:
+def string_at(record: Any, key: str, path: Path | str, line: int) -> str:
     """The text under `key` of a JSON object; raises DataError."""
     if not isinstance(record, dict):
         raise DataError(f"{path}:{line}: is not a JSON object; write one object with the key {key!r} a line")

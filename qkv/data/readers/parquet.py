@@ -36,7 +36,7 @@ class ParquetCorpus(OneFileCorpus):
 def string_columns(path: Path) -> list[str]:
     """The names of the columns that hold text."""
     with _opened(path) as (table, types):
-        return [field.name for field in table.schema_arrow if _is_text(field.type, types)]
+        return [field.name for field in table.schema_arrow if is_text(field.type, types)]
 
 
 def _rows(path: Path, src: str, tgt: str) -> Iterator[tuple[bytes, bytes]]:
@@ -80,11 +80,12 @@ def _check_columns(schema: Any, path: Path, names: tuple[str, str], types: Any) 
         if schema.names.count(name) != 1:
             there = ", ".join(repr(column) for column in schema.names) or "none"
             raise DataError(f"{path}: has no single column {name!r}; its columns are {there}")
-        if not _is_text(schema.field(name).type, types):
+        if not is_text(schema.field(name).type, types):
             raise DataError(f"{path}: column {name!r} holds {schema.field(name).type}, not strings; convert it")
 
 
-def _is_text(kind: Any, types: Any) -> bool:
+def is_text(kind: Any, types: Any) -> bool:
+    """Whether a column of this type holds strings; `types` is `pyarrow.types`."""
     value = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_string(value) or types.is_large_string(value))
 

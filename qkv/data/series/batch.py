@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.data.order import BatchPlan, Budget, epoch_plan, share
+from qkv.core.devices import moved
+from qkv.data.order import PlannedEqually, share
 from qkv.data.series.sources import Values
 from qkv.data.series.store import SeriesStore, find_windows
 from qkv.data.store import CorpusRange
@@ -37,7 +38,7 @@ class SeriesBatch:
 
     def to(self, device: torch.device | str) -> "SeriesBatch":
         """The same batch on `device`."""
-        past, future, scale = (tensor.to(device, non_blocking=True) for tensor in (self.past, self.future, self.scale))
+        past, future, scale = (moved(tensor, device) for tensor in (self.past, self.future, self.scale))
         return SeriesBatch(past, future, scale, self.examples)
 
     def split(self) -> tuple["SeriesBatch", "SeriesBatch"]:
@@ -52,28 +53,17 @@ class SeriesBatch:
         return first, second
 
 
-class SeriesStream:
+class SeriesStream(PlannedEqually):
     """The windows of a store in batches."""
 
     unit = "windows"
 
     def __init__(self, store: SeriesStore, context: int, horizon: int, windows_per_batch: int, seed: int) -> None:
+        self.windows = find_windows(store, context, horizon)
+        super().__init__([CorpusRange(0, len(self.windows.places), 1.0)], windows_per_batch, seed)
         self.store = store
         self.context, self.horizon = context, horizon
-        self.seed = seed
-        self.batch_tokens = windows_per_batch
-        self.windows = find_windows(store, context, horizon)
         self._scales = np.array([spread_of(series.values) for series in store.series])
-        self._ones = np.ones(len(self.windows.places), dtype=np.uint32)
-        self._latest: tuple[int, BatchPlan] | None = None
-
-    def plan(self, epoch: int) -> BatchPlan:
-        """The batches of `epoch`: a function of the seed and the epoch, in which a window is one token."""
-        if self._latest is None or self._latest[0] != epoch:
-            everything = [CorpusRange(0, len(self._ones), 1.0)]
-            plan = epoch_plan(self._ones, self._ones, everything, self.seed, epoch, Budget(self.batch_tokens))
-            self._latest = (epoch, plan)
-        return self._latest[1]
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> SeriesBatch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""

@@ -70,7 +70,7 @@ class Store(Protocol):
 
     @property
     def num_tgt_tokens(self) -> int:
-        """What an epoch adds to the target tokens of a run."""
+        """Target tokens of all examples."""
 
     def __len__(self) -> int: ...
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from qkv.core.errors import UsageError
@@ -41,16 +41,6 @@ class ImagesConfig(DataConfig):
     """Images for the final score; training never reads them, `qkv evaluate RUN` measures on them."""
     holdout: int | None = Field(default=None, ge=1)
     """Without `dev`: this many images of `train` become it, always the same ones."""
-
-    @model_validator(mode="after")
-    def _one_dev(self) -> "ImagesConfig":
-        if self.dev is not None and self.holdout is not None:
-            raise ValueError("give dev or holdout, not both")
-        return self
-
-    @property
-    def has_dev(self) -> bool:
-        return self.dev is not None or self.holdout is not None
 
 
 @dataclass(frozen=True)

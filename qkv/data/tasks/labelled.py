@@ -15,7 +15,6 @@ from qkv.core.errors import DataError
 from qkv.data.batch import Batch, padded
 from qkv.data.build import CountProgress
 from qkv.data.config import BatchConfig, PairsConfig, data_kinds
-from qkv.data.order import share
 from qkv.data.parts import CorpusPart
 from qkv.data.readers import RawPair
 from qkv.data.store import PairStore
@@ -59,10 +58,9 @@ class LabelledStream(BatchStream):
 
     unit = "texts"
 
-    def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> Batch:
-        chosen = share(self.plan(epoch).batch(index), rank, world)
-        texts = self.store.read(chosen)
-        return self.collate([src for src, _ in texts], [tgt for _, tgt in texts], chosen.tolist())
+    def batch_of(self, numbers: list[int], epoch: int = 0) -> Batch:
+        texts = self.store.read(numbers)
+        return self.collate([src for src, _ in texts], [tgt for _, tgt in texts], numbers)
 
     def collate(self, texts: Sequence[str], labels: Sequence[str], examples: list[int]) -> Batch:
         """A batch of texts and their labels."""

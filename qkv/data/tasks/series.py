@@ -48,16 +48,10 @@ class SeriesConfig(DataConfig):
     """Values of a season, such as 12 for months: for the seasonal naive forecast and for MASE."""
 
     @model_validator(mode="after")
-    def _one_dev(self) -> "SeriesConfig":
-        if self.dev is not None and self.holdout is not None:
-            raise ValueError("give dev or holdout, not both")
+    def _period_fits(self) -> "SeriesConfig":
         if self.period > self.context:
             raise ValueError(f"period ({self.period}) must not be above context ({self.context})")
         return self
-
-    @property
-    def has_dev(self) -> bool:
-        return self.dev is not None or self.holdout is not None
 
     @property
     def longest(self) -> tuple[int, int]:

@@ -65,7 +65,9 @@ def collate_packed(
     positions, _ = padded([[place for length in row for place in range(length)] for row in lengths], 0)
     nothing = torch.empty(len(rows), 0, dtype=torch.long)
     weight = (keep if ends is None else _weights(rows, ends)).float()
-    return TextBatch(nothing, nothing.bool(), tgt_in, tgt_out, weight, list(examples), None, segments, positions)
+    return TextBatch(
+        nothing, nothing.bool(), tgt_in, tgt_out, weight, list(examples), segments=segments, positions=positions
+    )
 
 
 def _weights(rows: Sequence[Sequence[Sequence[int]]], ends: Sequence[Sequence[bool]]) -> Tensor:

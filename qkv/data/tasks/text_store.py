@@ -62,7 +62,7 @@ class TextStore(PairStore):
 
     @property
     def num_tgt_tokens(self) -> int:
-        return self.num_tokens
+        return int(self.tgt_len.sum())
 
     def texts(self, indices: Sequence[int]) -> list[str]:
         """These texts, in this order."""

@@ -2,19 +2,20 @@
 
 import random
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from qkv.core.errors import UsageError
 from qkv.data.config import BatchConfig
-from qkv.data.order import BatchPlan, Budget, Indices, epoch_plan, permuted, share
+from qkv.data.order import BatchPlan, Budget, Indices, Planned, epoch_plan, permuted, share
 from qkv.data.store import LengthArray
 from qkv.data.tasks.text_batch import TextBatch, collate_packed, collate_texts
 from qkv.data.tasks.text_store import TextStore
 from qkv.text.tokenizer import Tokenizer
 
 
-class TextStream:
+class TextStream(Planned):
     """One text a row; texts of like length are put together. `sampling` segments every text anew each epoch."""
 
     unit = "texts"
@@ -28,14 +29,6 @@ class TextStream:
         self.batch_tokens = batch.tokens
         self.seed = seed
         self.sampling = sampling
-        self._latest: tuple[int, BatchPlan] | None = None
-
-    def plan(self, epoch: int) -> BatchPlan:
-        """The batches of `epoch`; the plan of the latest one asked for is kept."""
-        latest = self._latest
-        if latest is None or latest[0] != epoch:
-            self._latest = latest = (epoch, self.new_plan(epoch))
-        return latest[1]
 
     def new_plan(self, epoch: int) -> BatchPlan:
         lengths, tokens = self.store.src_len, self.budget.tokens
@@ -60,19 +53,25 @@ class TextStream:
         texts = self.store.texts(examples)
         if not self.sampling:
             return self.tokenizer.encode_batch(texts)
-        return [self._sampled(text, epoch, example) for example, text in zip(examples, texts, strict=True)]
+        longest = self.store.limits.max_src
+        return [self.sampled(text, epoch, example, longest) for example, text in zip(examples, texts, strict=True)]
 
-    def _sampled(self, text: str, epoch: int, example: int) -> list[int]:
+    def sampled(self, text: str, epoch: int, example: int, longest: int) -> list[int]:
+        """A sampled segmentation, or the deterministic one if the sample and its end token exceed `longest`."""
         ids = self.tokenizer.sample(text, random.Random(f"{self.seed} {epoch} {example}"))
-        # The sample and its end token must not exceed the limit.
-        return ids if len(ids) < self.store.limits.max_src else self.tokenizer.encode(text)
+        return ids if len(ids) < longest else self.tokenizer.encode(text)
 
 
 class PackedStream(TextStream):
     """Rows of at most `max_tokens` tokens that hold as many texts as fit, in random order.
 
-    In its plan, an item is a row: `rows` of them in `texts`, each with its texts in the order of `order`.
+    In its plan, an item is a row: `rows` of them in `texts`, each with its texts in the order of `order`. Where texts
+    are segmented anew in each epoch, they may become longer: room is left for that, and a text that does not find
+    room keeps its usual tokens.
     """
+
+    ROOM: ClassVar[float] = 0.25
+    """The share of a row that is left free when texts are sampled."""
 
     def new_plan(self, epoch: int) -> BatchPlan:
         longest = self.store.limits.max_src
@@ -80,7 +79,8 @@ class PackedStream(TextStream):
         if most < 1:
             raise UsageError(f"batch.tokens is {self.budget.tokens}, but a packed row has {longest} tokens; raise it")
         self.order = permuted(self.store.ranges, self.seed, epoch)
-        self.starts = packed_rows(self.store.src_len[self.order], longest)
+        room = round(self.ROOM * longest) if self.sampling else 0
+        self.starts = packed_rows(self.store.src_len[self.order], longest - room)
         rows = len(self.starts) - 1
         bounds = np.append(np.arange(0, rows, most), rows)
         return BatchPlan(np.arange(rows), bounds, np.arange(len(bounds) - 1))
@@ -88,10 +88,19 @@ class PackedStream(TextStream):
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> TextBatch:
         rows = share(self.plan(epoch).batch(index), rank, world)
         texts = [self.order[self.starts[row] : self.starts[row + 1]].tolist() for row in rows.tolist()]
-        ids = iter(self.ids([example for row in texts for example in row], epoch))
-        packed = [[next(ids) for _ in row] for row in texts]
+        packed = [self._sampled_row(row, epoch) if self.sampling else self.ids(row, epoch) for row in texts]
         ends = [self.store.ends(row) for row in texts]
         return collate_packed(packed, self.tokenizer.special, [row[0] for row in texts], ends)
+
+    def _sampled_row(self, examples: Sequence[int], epoch: int) -> list[list[int]]:
+        """The tokens of the texts of a row, which has no more of them than `max_tokens`."""
+        usual = self.store.src_len[list(examples)].tolist()
+        free, row = self.store.limits.max_src - sum(usual), []
+        for example, text, length in zip(examples, self.store.texts(examples), usual, strict=True):
+            ids = self.sampled(text, epoch, example, length + free)
+            free -= len(ids) + 1 - length
+            row.append(ids)
+        return row
 
 
 def packed_rows(lengths: LengthArray, longest: int) -> Indices:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from qkv.data.build import CountProgress
@@ -48,16 +49,6 @@ class TextsConfig(DataConfig):
     many tokens."""
     packed: bool = False
     """Several texts a row, which do not attend to each other; for causal_lm."""
-
-    @model_validator(mode="after")
-    def _one_dev(self) -> "TextsConfig":
-        if self.dev is not None and self.holdout is not None:
-            raise ValueError("give dev or holdout, not both")
-        return self
-
-    @property
-    def has_dev(self) -> bool:
-        return self.dev is not None or self.holdout is not None
 
     @property
     def packs(self) -> bool:
@@ -179,8 +170,8 @@ class TextsTask(DataTask[CorpusPart, TextStore]):
     def frequencies(self, train: TextStore, tokenizers: TokenizerPair) -> Tensor:
         counts = torch.zeros(len(tokenizers.src), dtype=torch.float64)
         for chunk in train.chunks():
-            for ids in tokenizers.src.encode_batch([text for text, _ in chunk]):
-                counts += torch.bincount(torch.tensor(ids), minlength=len(counts))
+            ids = chain.from_iterable(tokenizers.src.encode_batch([text for text, _ in chunk]))
+            counts += torch.bincount(torch.tensor(list(ids)), minlength=len(counts))
         counts[tokenizers.src.special.eos] += sum(train.ends(range(len(train))))
         return counts
 

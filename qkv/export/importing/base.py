@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,27 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class HuggingFaceFolder:
-    """config.json, model.safetensors and tokenizer.json of a model."""
+    """config.json and model.safetensors of a model, and tokenizer.json if it reads texts."""
 
     path: Path
     config: dict[str, Any]
     tensors: Tensors
-    tokenizer: str
 
     @classmethod
     def read(cls, path: Path) -> "HuggingFaceFolder":
-        for name in ("config.json", "model.safetensors", "tokenizer.json"):
-            if not (path / name).is_file():
-                hint = "; save it again with safe_serialization=True" if (path / "pytorch_model.bin").is_file() else ""
-                raise UsageError(f"{path / name}: no such file; give a folder of save_pretrained{hint}")
+        for name in ("config.json", "model.safetensors"):
+            _require_file(path, name)
         try:
             config = json.loads((path / "config.json").read_text(encoding="utf-8"))
         except ValueError as error:
             raise UsageError(f"{path / 'config.json'}: is not JSON ({error}); use another copy") from error
-        tokenizer = (path / "tokenizer.json").read_text(encoding="utf-8")
-        return cls(path, config, read_tensors(path / "model.safetensors"), tokenizer)
+        return cls(path, config, read_tensors(path / "model.safetensors"))
+
+    @property
+    def tokenizer(self) -> str:
+        """The content of tokenizer.json."""
+        _require_file(self.path, "tokenizer.json")
+        return (self.path / "tokenizer.json").read_text(encoding="utf-8")
 
     def library(self) -> Library:
         """Its tokenizer as it is there."""
@@ -53,6 +55,12 @@ class HuggingFaceFolder:
         return TokenizerPair(made, made)
 
 
+def _require_file(path: Path, name: str) -> None:
+    if not (path / name).is_file():
+        hint = "; save it again with safe_serialization=True" if (path / "pytorch_model.bin").is_file() else ""
+        raise UsageError(f"{path / name}: no such file; give a folder of save_pretrained{hint}")
+
+
 @dataclass(frozen=True)
 class Imported:
     """A model of another program, ready to be saved."""
@@ -61,6 +69,8 @@ class Imported:
     config: ModelConfig
     tokenizers: TokenizerPair
     text: TextConfig
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of its `SavedConfig`."""
 
 
 importers = Names[Callable[[HuggingFaceFolder], Imported]]("imported model_type")

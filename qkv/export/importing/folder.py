@@ -19,6 +19,7 @@ def import_model(folder: Path, out: Path) -> SavedModel:
     if kind not in importers:
         raise UsageError(f"{folder}: has model_type {kind}; what can be imported is {', '.join(importers.names())}")
     imported = importers[kind](found)
-    saved = SavedModel(imported.model, imported.tokenizers, SavedConfig(model=imported.config, text=imported.text))
+    config = SavedConfig(model=imported.config, text=imported.text, **imported.facts)
+    saved = SavedModel(imported.model, imported.tokenizers, config)
     save_model(out, saved, {"imported": kind})
     return saved

@@ -8,9 +8,14 @@ MASKED, RANDOM = 0.8, 0.1
 """Of the chosen tokens: the share that is masked, and the share that becomes a random token; the others stay."""
 
 
+def chosen_counts(eligible: Int[Tensor, " B"], rate: float) -> Int[Tensor, " B"]:
+    """max(1, round(rate n)) of n eligible tokens."""
+    return (eligible * rate).round().clamp_min(1).long()
+
+
 def choose_tokens(eligible: Bool[Tensor, "B S"], rate: float, scores: Float[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
-    """max(1, round(rate n)) of the n eligible positions of each row: those with the lowest scores."""
-    counts = (eligible.sum(dim=1) * rate).round().clamp_min(1)
+    """Of the eligible positions of each row, as many as `chosen_counts` says: those with the lowest scores."""
+    counts = chosen_counts(eligible.sum(dim=1), rate)
     ranks = scores.masked_fill(~eligible, 2.0).argsort(dim=1).argsort(dim=1)
     return (ranks < counts[:, None]) & eligible
 

@@ -4,14 +4,16 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from qkv.core.devices import widest_float
+
 
 def glance_counts(wrong: Bool[Tensor, "B T"], ratio: float) -> Int[Tensor, " B"]:
     """⌊λ · hamming(Y, Ŷ) + ½⌋ positions of each row are shown."""
-    return (ratio * wrong.sum(dim=1).double() + 0.5).floor().long()
+    return (ratio * wrong.sum(dim=1).to(widest_float(wrong.device)) + 0.5).floor().long()
 
 
 def choose_some(
-    eligible: Bool[Tensor, "B T"], counts: Int[Tensor, " B"], generator: torch.Generator
+    eligible: Bool[Tensor, "B T"], counts: Int[Tensor, " B"], generator: torch.Generator | None = None
 ) -> Bool[Tensor, "B T"]:
     """Sample `counts` of the eligible positions of each row, uniformly; all of them if there are fewer."""
     drawn = torch.rand(eligible.shape, generator=generator, device=eligible.device).masked_fill(~eligible, 2.0)
@@ -29,7 +31,7 @@ def uniform_copy(src_lengths: Lengths, tgt_lengths: Lengths, width: int) -> Indi
     Positions beyond |Y| copy the last one, so that every index is valid.
     """
     t = torch.arange(width, device=src_lengths.device)
-    step = (src_lengths - 1).double() / (tgt_lengths - 1).clamp(min=1)
+    step = (src_lengths - 1).to(widest_float(src_lengths.device)) / (tgt_lengths - 1).clamp(min=1)
     return _inside((t * step[:, None]).round().long(), src_lengths)
 
 

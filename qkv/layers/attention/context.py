@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from qkv.core.devices import surely_all
 from qkv.functional import masks
 from qkv.functional.masks import Predicate, build_mask
 
@@ -58,6 +59,6 @@ class AttentionContext:
     @cached_property
     def mask(self) -> Tensor | None:
         """[B|1, 1, Q, K], True = may attend; None if every query may attend to every key."""
-        if self.predicate is None and (self.keep is None or bool(self.keep.all())):
+        if self.predicate is None and (self.keep is None or surely_all(self.keep)):
             return None
         return build_mask(self.predicate, self.q_pos, self.k_pos, self.keep)

@@ -37,7 +37,9 @@ class Learned(Positions):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        longest = int(pos.max()) + 1 if pos.numel() else 0
+        # On an accelerator only the length is known without waiting; lengths are checked before (`Model.limits`).
+        known = x.device.type == "cpu" and pos.numel() > 0
+        longest = int(pos.max()) + 1 if known else x.shape[1]
         if longest > len(self.weight):
             raise QkvError(
                 f"a sequence of {longest} tokens does not fit learned positions up to {len(self.weight)}; "

@@ -52,8 +52,11 @@ class Rope(Positions):
         """Row p: the cosines of position p, then its sines. It grows as needed."""
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        longest = int(pos.amax()) + 1 if pos.numel() else 0
-        waves = F.embedding(pos, self._table(longest, x))
+        if x.device.type == "cpu":
+            longest = int(pos.amax()) + 1 if pos.numel() else 0
+            waves = F.embedding(pos, self._table(longest, x))
+        else:  # how many rows a table needs is known on the device only
+            waves = self._rows(pos, x.dtype)
         cos, sin = (waves if pos.dim() == 1 else waves[:, None]).chunk(2, dim=-1)
         return rotate_halves(x, cos, sin)
 
@@ -62,6 +65,9 @@ class Rope(Positions):
         table = self._waves
         if len(table) < count or table.dtype != like.dtype or table.device != like.device:
             every = torch.arange(max(count, 2 * len(table)), device=like.device)
-            angles = rotary_angles(every, self.head_width, self.base)
-            self._waves = table = torch.cat([angles.cos(), angles.sin()], dim=-1).to(like.dtype)
+            self._waves = table = self._rows(every, like.dtype)
         return table
+
+    def _rows(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        angles = rotary_angles(pos, self.head_width, self.base)
+        return torch.cat([angles.cos(), angles.sin()], dim=-1).to(dtype)

@@ -21,7 +21,7 @@ class SinusoidalConfig(PositionsConfig):
 
 
 class Sinusoidal(Positions):
-    """x + PE(pos). The rows used so far are cached in a table.
+    """x + PE(pos). On a CPU the rows used so far are cached in a table.
 
     Examples:
         >>> import torch
@@ -36,6 +36,9 @@ class Sinusoidal(Positions):
         self._table = torch.empty(0, d_model)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            # A table would have to be waited for: how many rows it needs is known on the device only.
+            return x + sinusoidal(pos, self.d_model, x.dtype)
         if pos.numel() == 1:
             # One new token: indexing a row is faster than an embedding lookup.
             at = int(pos)

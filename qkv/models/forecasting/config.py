@@ -31,6 +31,7 @@ class ForecastingConfig(ModelConfig):
     }
     learns: ClassVar[Mapping[str, str]] = {"series": "future"}
     asked: ClassVar[str] = "forecast"
+    answered_by: ClassVar[str] = "qkv forecast MODEL continues series"
     told_to_data: ClassVar[tuple[str, ...]] = ("context", "horizon")
 
     kind: Literal["forecasting"] = "forecasting"

@@ -30,6 +30,7 @@ class CausalLMConfig(OneStackConfig):
 
     learns: ClassVar[Mapping[str, str]] = {"texts": "next_token"}
     asked: ClassVar[str] = "generate"
+    answered_by: ClassVar[str] = "qkv generate MODEL continues texts, qkv perplexity MODEL measures it"
     reads_packed: ClassVar[bool] = True
 
     kind: Literal["causal_lm"] = "causal_lm"

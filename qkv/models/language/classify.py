@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import model_validator
 from torch import nn
 
 from qkv.data.batch import Batch
@@ -23,12 +24,18 @@ def _label_head(labels: int, width: int) -> BiasedHead:
     return BiasedHead(weight, nn.Parameter(torch.zeros(labels)))
 
 
+class LabellingConfig(TextEncoderConfig):
+    """Base class of models that name labels."""
+
+    asked: ClassVar[str] = "label"
+    answered_by: ClassVar[str] = "qkv label MODEL writes the labels of texts or of their words"
+
+
 @models.register
-class ClassifierConfig(TextEncoderConfig):
+class ClassifierConfig(LabellingConfig):
     """One label for a text, from the state of its first position."""
 
     learns: ClassVar[Mapping[str, str]] = {"labelled": "text_labels"}
-    asked: ClassVar[str] = "label"
 
     kind: Literal["classifier"] = "classifier"
 
@@ -37,13 +44,18 @@ class ClassifierConfig(TextEncoderConfig):
 
 
 @models.register
-class TaggerConfig(TextEncoderConfig):
+class TaggerConfig(LabellingConfig):
     """A label for each word, from the state of its first token."""
 
     learns: ClassVar[Mapping[str, str]] = {"tagged": "text_labels"}
-    asked: ClassVar[str] = "label"
 
     kind: Literal["tagger"] = "tagger"
+
+    @model_validator(mode="after")
+    def _one_segment(self) -> "TaggerConfig":
+        if self.separator is not None:
+            raise ValueError("separator: every word of a tagged text has a tag, also a separator; leave it out")
+        return self
 
     def build(self, tokenizers: TokenizerPair) -> "Tagger":
         return Tagger(self.build_encoder(tokenizers), len(tokenizers.tgt), self.dropout)

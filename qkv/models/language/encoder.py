@@ -4,6 +4,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from qkv.functional.masking.segments import segment_ids
 from qkv.layers.attention import FullConfig
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.dropout import Dropout
@@ -13,7 +14,8 @@ from qkv.layers.positions.learned import Learned
 from qkv.layers.residual import AnyResidual, PostNormConfig
 from qkv.models.language.config import STD, OneStackConfig, initialise
 from qkv.models.transformer.encoder import Encoder
-from qkv.text import TokenizerPair
+from qkv.text import SPECIAL, TokenizerPair
+from qkv.text.extra.segments import segmented
 
 
 class TextEncoderConfig(OneStackConfig):
@@ -22,9 +24,17 @@ class TextEncoderConfig(OneStackConfig):
     residual: AnyResidual = PostNormConfig()
     """Placement of the layer norm."""
     num_segments: int = Field(default=2, ge=1, le=1 << 16)
-    """Segments of a text, such as question and answer, each with a learned vector."""
+    """Segments of a text, such as question and answer, each with a learned vector; </s> ends each of them."""
     norm_eps: float = Field(default=1e-12, gt=0, le=1)
     """Added to the variance in every layer norm."""
+
+    separator: str | None = Field(default=None, min_length=1)
+    """What stands between the segments of a text in its file, such as `|||`; null: every text is one segment."""
+
+    def tokenizers(self, pair: TokenizerPair) -> TokenizerPair:
+        """With </s> in the place of the separator."""
+        src = segmented(pair.src, self.separator)
+        return TokenizerPair(src, src if pair.shared else pair.tgt)
 
     def build_encoder(self, tokenizers: TokenizerPair) -> "TextEncoder":
         """With fresh weights."""
@@ -58,10 +68,11 @@ class TextEncoder(nn.Module):
             nn.init.normal_(positions.weight, std=STD)
 
     def forward(self, src: Tensor, src_keep: Tensor, segments: Tensor | None = None) -> Tensor:
-        """`segments` [B, S]: the segment of each token; None: all are of the first one."""
+        """`segments` [B, S]: the segment of each token; None: a new one begins behind each </s>."""
         pos = torch.arange(src.shape[1], device=src.device)
-        own = self.segments[0] if segments is None else self.segments[segments]
-        embedded = self.dropout(self.norm(self.positions.embed(self.tokens(src) + own, pos)))
+        if segments is None:
+            segments = segment_ids(src, SPECIAL.eos, len(self.segments))
+        embedded = self.dropout(self.norm(self.positions.embed(self.tokens(src) + self.segments[segments], pos)))
         states: Tensor = self.stack(embedded, AttentionContext(pos, pos, keep=src_keep, tokens=src))
         return states
 

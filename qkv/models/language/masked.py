@@ -1,13 +1,16 @@
 """`model.kind: masked_lm`: the encoder of BERT with a head that predicts masked tokens."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from qkv.data.batch import Batch
+from qkv.data.store import PairStore
+from qkv.data.tasks.text_store import TextStore
 from qkv.layers.attention.recording import name_attentions
 from qkv.models.base import Inference, MaxLengths, Model, Output
 from qkv.models.config import models
@@ -21,8 +24,9 @@ from qkv.text import TokenizerPair
 class MaskedLMConfig(TextEncoderConfig):
     """The encoder of BERT: masked tokens are predicted from both sides; one matrix for input and output."""
 
-    learns: ClassVar[Mapping[str, str]] = {"texts": "masked_tokens"}
+    learns: ClassVar[Mapping[str, str]] = {"texts": "masked_tokens", "pairs": "masked_tokens_of_pairs"}
     asked: ClassVar[str] = "embed"
+    answered_by: ClassVar[str] = "qkv embed MODEL writes its vectors"
 
     kind: Literal["masked_lm"] = "masked_lm"
 
@@ -30,6 +34,20 @@ class MaskedLMConfig(TextEncoderConfig):
         model = MaskedLM(self.build_encoder(tokenizers))
         model.norm.eps = self.norm_eps
         return model
+
+    def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:
+        if not shared_tokenizer:
+            return "model.kind masked_lm reads both texts of a pair with one tokenizer: give text.shared"
+        return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
+
+    def misfit(self, train: Any) -> str | None:
+        limit = self.positions.limit
+        if not isinstance(train, PairStore) or isinstance(train, TextStore) or limit is None:
+            return None
+        longest = 1 + int((train.src_len.astype(np.int64) + train.tgt_len).max())
+        if longest <= limit:
+            return None
+        return f"model.positions.max_length ({limit}) is below {longest}, the most tokens of both texts; raise it"
 
 
 class TextModel(Model):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from qkv.core.devices import surely_all, widest_float
 from qkv.core.errors import QkvError
 from qkv.core.shapes import Decoded, Memory, SrcIds, SrcKeep, TgtIds
 from qkv.layers.attention.context import AttentionContext
@@ -90,7 +91,7 @@ class ParallelModel(Transformer):
         embedder = self.tgt_embedder
         x = self.opening(embedder, self.src_embedder, tgt_in, source)
         known = keep & (tgt_in != SPECIAL.mask)
-        if bool(known.any()):
+        if not surely_all(~known):
             x = torch.where(known[..., None], embedder.tokens(tgt_in), x)
         pos = torch.arange(tgt_in.shape[1], device=tgt_in.device)
         src_pos = torch.arange(source.memory.shape[1], device=tgt_in.device)
@@ -139,7 +140,10 @@ class StretchedModel(ParallelModel):
 
     def canvas_lengths(self, src_lengths: Tensor) -> Tensor:
         """For sources of these lengths [B]: `stretched`, in double precision as there."""
-        return torch.ceil(src_lengths.double() * self.factor).long().clamp(min=1 - self.extra) + self.extra
+        return (
+            torch.ceil(src_lengths.to(widest_float(src_lengths.device)) * self.factor).long().clamp(min=1 - self.extra)
+            + self.extra
+        )
 
 
 def open_canvas(lengths: Tensor, width: int | None = None) -> Tensor:

@@ -128,7 +128,7 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:
         raise QkvError(f"{path}: cannot be written ({error}); make room or choose another folder") from error
 

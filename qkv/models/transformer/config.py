@@ -88,6 +88,8 @@ class TransformerConfig(Seq2SeqConfig):
     """The layer schedule: how often and in which order the layers of encoder and decoder are applied."""
     wiring: AnyWiring = LastConfig()
     """Which encoder states the decoder layers attend to."""
+    streaming: bool = False
+    """Whether the model must be able to write while the source arrives: parts that need all of it are then refused."""
 
     def distinct(self, num_layers: int) -> int:
         """Number of distinct layers in a stack of `num_layers`: shared layers count once."""
@@ -105,6 +107,21 @@ class TransformerConfig(Seq2SeqConfig):
         layers = self.distinct(self.decoder_layers)
         heads = min(len(self.pruned_heads.kept("cross", depth, self.num_heads)) for depth in range(layers))
         return CrossAttentionSize(layers, heads)
+
+    @property
+    def needs_whole_source(self) -> str | None:
+        """Which part needs all of the source before the first output, and what would not; None: the model streams."""
+        cross, encoder = self.cross_attention, self.encoder_attention
+        if not cross.streams:
+            return f"cross_attention {cross.kind} attends to the whole source; use monotonic, mocha or wait_k"
+        if encoder.lookahead is None:
+            return (
+                f"encoder_attention {encoder.kind} looks ahead, so it needs the whole source; use encoder_attention "
+                "causal, or truncated with a small right"
+            )
+        if not isinstance(self.head, LinearHeadConfig):
+            return f"head {self.head.kind} reads the whole source; use head linear"
+        return None
 
     @property
     def limits(self) -> MaxLengths:
@@ -286,6 +303,12 @@ class TransformerConfig(Seq2SeqConfig):
                 f"{self.encoder_attention.kind} has looked ahead already; use encoder_attention causal, or truncated "
                 "with right: 0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _streams(self) -> "TransformerConfig":
+        if self.streaming and (problem := self.needs_whole_source):
+            raise ValueError(f"streaming: {problem}")
         return self
 
     @model_validator(mode="after")

@@ -30,6 +30,7 @@ class VisionTransformer(nn.Module):
         attention: kind of the self-attention (`qkv.attentions`).
         residual: placement of the layer norm.
         feed_forward: `gelu`, `relu` or `swiglu`.
+        norm_eps: added to the variance in every layer norm.
 
     Examples:
         >>> import torch
@@ -54,6 +55,7 @@ class VisionTransformer(nn.Module):
         attention: Kind = "full",
         residual: Kind = "pre",
         feed_forward: Kind = "gelu",
+        norm_eps: float = 1e-5,
     ) -> None:
         super().__init__()
         self.pooling = pooling
@@ -63,6 +65,9 @@ class VisionTransformer(nn.Module):
         # As published: all classes are equally likely at the start.
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+        for module in self.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.eps = norm_eps
         name_attentions(self)
 
     def forward(self, images: Images) -> Float[Tensor, "B classes"]:

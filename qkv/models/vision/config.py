@@ -33,6 +33,7 @@ class VisionConfig(ModelConfig):
     }
     learns: ClassVar[Mapping[str, str]] = {"images": "class"}
     asked: ClassVar[str] = "classify"
+    answered_by: ClassVar[str] = "qkv classify MODEL names the classes of images"
 
     kind: Literal["vision"] = "vision"
     image_size: tuple[Pixels, Pixels]
@@ -61,6 +62,8 @@ class VisionConfig(ModelConfig):
     """Placement of the layer norm."""
     feed_forward: AnyFeedForward = GeluConfig()
     """The activation of the feed-forward network."""
+    norm_eps: float = Field(default=1e-5, gt=0, le=1)
+    """Added to the variance in every layer norm."""
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> "VisionConfig":
@@ -104,5 +107,6 @@ class VisionConfig(ModelConfig):
                 self.attention.model_dump(),
                 self.residual.model_dump(),
                 self.feed_forward.model_dump(),
+                self.norm_eps,
             )
         )

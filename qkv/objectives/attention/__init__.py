@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from qkv.objectives.attention import alignments, coverage, guided
+from qkv.objectives.attention import alignments, coverage, diagonal, guided
 from qkv.objectives.attention.base import AttentionLoss, AttentionLossConfig, attention_losses
 
 AnyAttentionLoss = Annotated[AttentionLossConfig, attention_losses]
@@ -14,5 +14,6 @@ __all__ = [
     "alignments",
     "attention_losses",
     "coverage",
+    "diagonal",
     "guided",
 ]

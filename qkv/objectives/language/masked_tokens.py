@@ -2,21 +2,24 @@
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from qkv.data.batch import Batch
+from qkv.data.batch import Batch, padded
+from qkv.data.store import LengthArray, PairStore
+from qkv.data.tasks.text_store import TextStore
 from qkv.functional.losses import Smoothing, no_smoothing
-from qkv.functional.masking.tokens import choose_tokens, replace_chosen
+from qkv.functional.masking.tokens import choose_tokens, chosen_counts, replace_chosen
 from qkv.models.base import Model
 from qkv.models.config import ModelConfig
 from qkv.objectives.base import LossReport, Objective
-from qkv.objectives.build import objective_kinds
-from qkv.objectives.language.next_token import foreign_keys
+from qkv.objectives.build import ObjectiveKind, foreign_keys, objective_kinds
 from qkv.objectives.smoothing import Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.folder import TokenizerPair
 from qkv.text.special import NAMES, SpecialIds
+from qkv.text.tokenizer import Tokenizer
 
 
 class MaskedTokens:
@@ -56,10 +59,31 @@ class MaskedTokens:
         states, context = model(replace(batch, src=src))
         weights = torch.ones(int(chosen.sum()), device=src.device)
         loss, nll = model.head.loss(states[chosen], context.at(chosen), batch.src[chosen], weights, smoothing)
-        return LossReport(loss, float(nll), float(len(weights)))
+        return LossReport(loss, nll, float(len(weights)))
 
 
-class MaskedTokensKind:
+class MaskedTokensOfPairs:
+    """Masked tokens of both texts of a pair, which are read as one: <s> source </s> target </s>."""
+
+    def __init__(self, tokens: MaskedTokens) -> None:
+        self.tokens = tokens
+
+    def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
+        return self.tokens.training_loss(model, self.joined(batch), update)
+
+    def validation_loss(self, model: Model, batch: Batch) -> LossReport:
+        return self.tokens.validation_loss(model, self.joined(batch))
+
+    def joined(self, batch: Batch) -> Batch:
+        """The same batch with both texts in its source."""
+        special = self.tokens.special
+        sides = ((batch.src, batch.src_keep), (batch.tgt_out, batch.tgt_weight > 0))
+        both = [[row[keep].tolist() for row, keep in zip(ids, real, strict=True)] for ids, real in sides]
+        src, keep = padded([[special.bos, *one, *other] for one, other in zip(*both, strict=True)], special.pad)
+        return replace(batch, src=src.to(batch.src.device), src_keep=keep.to(batch.src.device))
+
+
+class MaskedTokensKind(ObjectiveKind):
     """See `MaskedTokens`."""
 
     def problem(self, config: ObjectiveConfig, model: ModelConfig) -> str | None:
@@ -68,13 +92,38 @@ class MaskedTokensKind:
     def build(
         self, config: ObjectiveConfig, model: ModelConfig, tokenizers: TokenizerPair, frequencies: Frequencies
     ) -> Objective:
-        tokenizer = tokenizers.src
-        size, special = len(tokenizer), tokenizer.special
-        smoothing = config.smoothing.build(size, special.pad, frequencies)
-        return MaskedTokens(size, special, config.masking.rate, smoothing, no_smoothing(size))
+        return masked_tokens(config, tokenizers.src, frequencies)
+
+    def epoch_weight(self, config: ObjectiveConfig, model: ModelConfig, train: TextStore) -> int:
+        """The chosen tokens."""
+        return expected_choice(train.src_len - 1, config.masking.rate)
 
 
-class LabelsKind:
+class MaskedTokensOfPairsKind(MaskedTokensKind):
+    """See `MaskedTokensOfPairs`."""
+
+    def build(
+        self, config: ObjectiveConfig, model: ModelConfig, tokenizers: TokenizerPair, frequencies: Frequencies
+    ) -> Objective:
+        return MaskedTokensOfPairs(masked_tokens(config, tokenizers.src, frequencies))
+
+    def epoch_weight(self, config: ObjectiveConfig, model: ModelConfig, train: PairStore) -> int:
+        return expected_choice(train.src_len + train.tgt_len - 2, config.masking.rate)
+
+
+def masked_tokens(config: ObjectiveConfig, tokenizer: Tokenizer, frequencies: Frequencies) -> MaskedTokens:
+    """The objective of a recipe."""
+    size, special = len(tokenizer), tokenizer.special
+    smoothing = config.smoothing.build(size, special.pad, frequencies)
+    return MaskedTokens(size, special, config.masking.rate, smoothing, no_smoothing(size))
+
+
+def expected_choice(lengths: LengthArray, rate: float) -> int:
+    """How many tokens are chosen of texts with these lengths."""
+    return int(chosen_counts(torch.from_numpy(lengths.astype(np.int64)), rate).sum())
+
+
+class LabelsKind(ObjectiveKind):
     """Cross-entropy of the labels of texts or words."""
 
     def problem(self, config: ObjectiveConfig, model: ModelConfig) -> str | None:
@@ -85,6 +134,11 @@ class LabelsKind:
     ) -> Objective:
         return config.build(len(tokenizers.tgt), tokenizers.tgt.special, frequencies)
 
+    def epoch_weight(self, config: ObjectiveConfig, model: ModelConfig, train: PairStore) -> int:
+        """The labels, which have no END."""
+        return train.num_tgt_tokens - len(train)
+
 
 objective_kinds.register("masked_tokens", MaskedTokensKind())
+objective_kinds.register("masked_tokens_of_pairs", MaskedTokensOfPairsKind())
 objective_kinds.register("text_labels", LabelsKind())

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from qkv.data.batch import Batch, collate
-from qkv.functional.masking.spans import corrupt_spans
+from qkv.data.tasks.text_store import TextStore
+from qkv.functional.masking.spans import corrupt_spans, span_counts
 from qkv.models.base import Model
 from qkv.models.config import Seq2SeqConfig
+from qkv.models.language.text_to_text import TextToTextConfig
 from qkv.objectives.base import LossReport, Objective
-from qkv.objectives.build import objective_kinds
-from qkv.objectives.language.next_token import foreign_keys
+from qkv.objectives.build import ObjectiveKind, foreign_keys, objective_kinds
 from qkv.objectives.parts import SpansConfig
 from qkv.objectives.smoothing import Frequencies
 from qkv.objectives.teacher_forcing import ObjectiveConfig, TeacherForcing
@@ -31,10 +33,12 @@ class MaskedSpans:
     def training_loss(self, model: Model, batch: Batch, update: int) -> LossReport:
         seeds = torch.randint(2**62, (len(batch),)).tolist()
         pairs, left_out = self.pairs(batch, seeds)
-        return replace(self.teacher.training_loss(model, pairs, update), left_out=left_out)
+        report = self.teacher.training_loss(model, pairs, update) if len(pairs) else nothing_learned(model)
+        return replace(report, left_out=left_out)
 
     def validation_loss(self, model: Model, batch: Batch) -> LossReport:
-        return self.teacher.validation_loss(model, self.pairs(batch, batch.examples)[0])
+        pairs, _ = self.pairs(batch, batch.examples)
+        return self.teacher.validation_loss(model, pairs) if len(pairs) else nothing_learned(model)
 
     def pairs(self, batch: Batch, seeds: list[int]) -> tuple[Batch, int]:
         """The pairs of a batch of texts, and how many texts are too short."""
@@ -50,7 +54,12 @@ class MaskedSpans:
         return corrupt_spans(text, self.sentinels, generator, self.config.density, self.config.mean_length)
 
 
-class SpansKind:
+def nothing_learned(model: Model) -> LossReport:
+    """The loss of no text, with a gradient of zero."""
+    return LossReport(model.tgt_embedding.weight.sum() * 0, nll=0.0, weight=0.0)
+
+
+class SpansKind(ObjectiveKind):
     """See `MaskedSpans`."""
 
     def problem(self, config: ObjectiveConfig, model: Seq2SeqConfig) -> str | None:
@@ -63,6 +72,20 @@ class SpansKind:
         assert isinstance(tokenizer, SentinelTokenizer)
         teacher = config.build(len(tokenizer), tokenizer.special, frequencies)
         return MaskedSpans(teacher, tokenizer.sentinels, tokenizer.special, config.spans)
+
+    def epoch_weight(self, config: ObjectiveConfig, model: TextToTextConfig, train: TextStore) -> int:
+        """The spans, their sentinels, the closing one and END."""
+        lengths, texts = np.unique(train.src_len - 1, return_counts=True)
+        each = [target_length(int(length), model.sentinels, config.spans) for length in lengths]
+        return int(texts @ np.array(each))
+
+
+def target_length(length: int, sentinels: int, config: SpansConfig) -> int:
+    """The tokens of a target made of a text of `length` tokens, END included; 0 for a text that is left out."""
+    if length < 2:
+        return 0
+    noise, spans = span_counts(length, config.density, config.mean_length)
+    return noise + min(spans, sentinels - 1) + 2
 
 
 objective_kinds.register("spans", SpansKind())

@@ -8,8 +8,7 @@ from qkv.models.base import Model
 from qkv.models.vision.config import VisionConfig
 from qkv.models.vision.model import VisionModel
 from qkv.objectives.base import LossReport
-from qkv.objectives.build import objective_kinds
-from qkv.objectives.numbers.unused import unused_settings
+from qkv.objectives.build import ObjectiveKind, foreign_keys, objective_kinds
 from qkv.objectives.smoothing import Frequencies, OthersButPad
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.folder import TokenizerPair
@@ -33,16 +32,16 @@ class ClassCrossEntropy:
         assert isinstance(model, VisionModel)
         log_probs = torch.log_softmax(model.class_logits(batch).float(), dim=-1)
         loss, nll = smoothed_cross_entropy(log_probs, batch.labels, smoothing)
-        return LossReport(loss, float(nll), float(len(batch)))
+        return LossReport(loss, nll, float(len(batch)))
 
 
-class ClassGivenImage:
+class ClassGivenImage(ObjectiveKind):
     """The class of an image."""
 
     def problem(self, config: ObjectiveConfig, model: VisionConfig) -> str | None:
         if isinstance(config.smoothing, OthersButPad):
             return "objective.smoothing others_but_pad is for tokens, and classes have no padding; use others"
-        return unused_settings(config, ("smoothing",), model.kind)
+        return foreign_keys(config, model, ("smoothing",))
 
     def build(
         self, config: ObjectiveConfig, model: VisionConfig, tokenizers: TokenizerPair, frequencies: Frequencies

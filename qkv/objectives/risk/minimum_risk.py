@@ -10,6 +10,7 @@ from torch import Tensor
 
 from qkv.config.base import Config, Kinds
 from qkv.data.batch import Batch
+from qkv.functional.risk import expected_risk
 from qkv.models.base import Model
 from qkv.objectives.auxiliary import with_auxiliary_losses
 from qkv.objectives.base import LossReport, Objective, without_end
@@ -77,7 +78,7 @@ class MinimumRisk:
         risks = []
         for scores, outputs, wanted in zip(log_probs, candidates, references, strict=True):
             costs = torch.tensor([self.cost(output, wanted) for output in outputs]).to(scores)
-            risks.append(torch.dot((self.sharpness * scores).softmax(dim=0), costs))
+            risks.append(expected_risk(scores, costs, self.sharpness))
         return torch.stack(risks)
 
 

@@ -47,7 +47,7 @@ class ScheduledSampling:
             yield batch.tgt_in
             return
         eligible = (batch.tgt_in != special.pad) & (batch.tgt_in != special.bos)
-        chosen = choose(eligible, rate, torch.default_generator)
+        chosen = choose(eligible, rate)
         at = predicting(chosen)
         with torch.no_grad():
             states, context = model(batch)

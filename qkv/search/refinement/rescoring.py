@@ -81,6 +81,7 @@ class RescoredSearch:
 def load_rescorer(path: Path, saved: SavedModel) -> Rescorer:
     """The model in `path` for the outputs of `saved`; raises UsageError if the two are incompatible."""
     other = load_model(path)
+    other.model.to(saved.model.device)
     if not other.tokenizers.speaks_as(saved.tokenizers):
         raise UsageError(
             f"{path}: has another vocabulary than the model whose outputs it shall score; train that one with "

@@ -1,6 +1,8 @@
 """What every request passes first: its size, the host it was sent to, the page it comes from."""
 
+import asyncio
 import secrets
+import time
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -9,12 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from qkv.serving.config import LOOPBACK, ServeConfig
 from qkv.serving.http.errors import ApiError, error_response
+from qkv.serving.logs import log_request
+from qkv.serving.tracing import end_span, request_span
 
 LONGEST_URL = 8192
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 SECURITY = {
-    "content-security-policy": "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
@@ -34,20 +38,32 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request_id = scope["request_id"] = secrets.token_hex(8)
+        began, status = time.perf_counter(), 499
 
         async def send_guarded(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 own = MutableHeaders(scope=message)
                 own.update(SECURITY | {REQUEST_ID: request_id} | self._cors(headers.get("origin")))
             await send(message)
 
+        with request_span(headers, request_id) as span:
+            try:
+                await self._answer(scope, headers, receive, send_guarded)
+            finally:
+                route = getattr(scope.get("route"), "path", "none")
+                end_span(span, scope["method"], route, status)
+                log_request(request_id, scope["method"], route, status, time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await error_response(*refusal)(scope, receive, send_guarded)
+            await error_response(*refusal)(scope, receive, send)
         elif scope["method"] == "OPTIONS" and headers.get("access-control-request-method"):
-            await Response(status_code=204)(scope, receive, send_guarded)
+            await Response(status_code=204)(scope, receive, send)
         else:
-            await self._pass_on(scope, receive, send_guarded)
+            await self._pass_on(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
@@ -81,12 +97,22 @@ class Guard:
         }
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count the bytes of the body while they arrive: a client need not say beforehand how many there are."""
-        received = 0
+        """Count the bytes of the body while they arrive: a client need not say beforehand how many there are.
+
+        All of them must have arrived in time.
+        """
+        received, complete = 0, False
+        limit = self.config.limits.body_seconds
+        deadline = asyncio.get_running_loop().time() + limit
 
         async def receive_counted() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, complete
+            try:
+                async with asyncio.timeout_at(None if complete else deadline):
+                    message = await receive()
+            except TimeoutError as error:
+                raise ApiError(408, f"the body was not complete after {limit:g} seconds") from error
+            complete = not message.get("more_body", False)
             received += len(message.get("body", b""))
             if received > self.config.limits.body_bytes:
                 raise ApiError(*self._too_large)

@@ -7,9 +7,17 @@ from fastapi import APIRouter, Request
 from qkv.search.beam import BeamConfig
 from qkv.serving.detect import detect_language
 from qkv.serving.files import FORMATS as FORMATS_OF_FILES
+from qkv.serving.html.markup import Markup
 from qkv.serving.http.bodies import fields_of
 from qkv.serving.http.errors import ApiError
-from qkv.serving.http.markup import Markup
+from qkv.serving.http.libre_schemas import (
+    DetectedLanguage,
+    DetectRequest,
+    LanguageInfo,
+    LibreTranslateRequest,
+    LibreTranslateResponse,
+)
+from qkv.serving.http.openapi import answered, linked, takes
 from qkv.serving.http.shared import require_key, service_of
 from qkv.serving.languages import full_code, language_name
 from qkv.serving.service import ServedModel, Service
@@ -19,30 +27,9 @@ from qkv.translate.texts import DecodeOptions, SourceText
 router = APIRouter(tags=["LibreTranslate"])
 AUTO = "auto"
 FORMATS = ("text", "html")
-BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["q", "source", "target"],
-                    "properties": {
-                        "q": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-                        "source": {"type": "string", "examples": ["es", "auto"]},
-                        "target": {"type": "string", "examples": ["en"]},
-                        "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
-                        "alternatives": {"type": "integer", "minimum": 0, "default": 0},
-                        "api_key": {"type": ["string", "null"]},
-                    },
-                }
-            }
-        },
-    }
-}
 
 
-@router.post("/translate", openapi_extra=BODY)
+@router.post("/translate", openapi_extra=takes(LibreTranslateRequest), responses=answered(LibreTranslateResponse))
 async def translate(request: Request) -> dict[str, Any]:
     """Translate one text, or each of several."""
     service, fields = service_of(request), await fields_of(request)
@@ -78,7 +65,7 @@ async def translate(request: Request) -> dict[str, Any]:
     return {name: values[0] for name, values in answer.items()} if one else answer
 
 
-@router.post("/detect")
+@router.post("/detect", openapi_extra=takes(DetectRequest), responses=answered(list[DetectedLanguage]))
 async def detect(request: Request) -> list[dict[str, Any]]:
     """The language of a text, the most probable first."""
     service, fields = service_of(request), await fields_of(request)
@@ -89,14 +76,18 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     return [detect_language(" ".join(texts))._asdict()]
 
 
-@router.get("/languages")
+KNOWN = {"q": "a", "source": "$response.body#/0/code", "target": "$response.body#/0/targets/0"}
+"""In links of the description: a request for the first language that an answer lists."""
+
+
+@router.get("/languages", responses=linked(answered(list[LanguageInfo]), {"/translate": KNOWN}))
 async def languages(request: Request) -> list[dict[str, Any]]:
     """The languages that can be translated, and to which."""
     sources = service_of(request).sources()
     return [{"code": code, "name": language_name(code), "targets": targets} for code, targets in sources.items()]
 
 
-@router.get("/frontend/settings")
+@router.get("/frontend/settings", responses=answered(dict[str, Any]))
 async def settings(request: Request) -> dict[str, Any]:
     """What a page needs to know about this server."""
     service = service_of(request)
@@ -114,19 +105,17 @@ async def settings(request: Request) -> dict[str, Any]:
     }
 
 
-@router.post("/suggest")
+@router.post("/suggest", responses=answered(dict[str, Any]))
 async def suggest(request: Request) -> None:
     """Suggestions are not taken."""
     raise ApiError(403, "Suggestions are disabled on this server.")
 
 
 async def _translate_markup(request: Request, service: Service, model: ServedModel, texts: list[str]) -> list[str]:
-    """HTML with its tags where they were; each text between two tags is translated by itself."""
-    pages = [Markup(text) for text in texts]
-    sources = [SourceText(text) for page in pages for text in page.texts]
-    found = await service.translate(request, model, sources, DecodeOptions(token_scores=False)) if sources else []
-    outputs = iter([each.text for each in found])
-    return [page.filled([next(outputs) for _ in page.texts]) for page in pages]
+    """HTML with its tags."""
+    pages = [Markup(text, whole=model.about.attends) for text in texts]
+    found = iter(await service.translate_pages(request, model, [text for page in pages for text in page.texts]))
+    return [page.filled([next(found) for _ in page.texts]) for page in pages]
 
 
 def _wider_beam(alternatives: int) -> tuple[str, ...]:

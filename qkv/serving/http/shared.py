@@ -16,16 +16,17 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def require_key(service: Service, request: Request, fields: Mapping[str, Any]) -> None:
-    """Raises ApiError unless the request has a key, or none is needed.
+def require_key(service: Service, request: Request, fields: Mapping[str, Any]) -> str | None:
+    """The name of the request's key, None if none is needed; raises ApiError if it has none.
 
     A key is in the field `api_key` or in the header `Authorization: Bearer`.
     """
     if service.keys is None:
-        return
+        return None
     given = fields.get("api_key") or request.headers.get("authorization", "").removeprefix("Bearer ")
     key = service.keys.find(given) if isinstance(given, str) else None
     if key is None:
         raise ApiError(403, "Invalid API key")
     if not key.take(time.monotonic()):
         raise ApiError(429, f"Slowdown: {key.per_minute} per 1 minute")
+    return key.name

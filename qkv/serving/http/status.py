@@ -6,19 +6,25 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from qkv.serving.http.errors import ApiError
+from qkv.serving.http.libre_schemas import HealthStatus
+from qkv.serving.http.openapi import Responses, answered, describe
 from qkv.serving.http.shared import service_of
 
 router = APIRouter(tags=["status"])
+METRICS: Responses = {200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
-@router.get("/health")
-@router.get("/health/live")
+@router.get("/health", responses=answered(HealthStatus))
+@router.get("/health/live", responses=answered(HealthStatus))
 async def live() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
-@router.get("/health/ready")
+NOT_READY: Responses = {503: {"description": "No worker has its models loaded yet.", "model": HealthStatus}}
+
+
+@router.get("/health/ready", responses=answered(HealthStatus) | NOT_READY)
 async def ready(request: Request) -> JSONResponse:
     """A worker is there, with its models loaded."""
     if service_of(request).queue.ready:
@@ -26,7 +32,14 @@ async def ready(request: Request) -> JSONResponse:
     return JSONResponse({"status": "not ready"}, 503, {"Retry-After": "1"})
 
 
-@router.get("/metrics")
+@router.get("/openapi.json", include_in_schema=False)
+@router.get("/spec", include_in_schema=False)
+async def description(request: Request) -> JSONResponse:
+    """The description of all addresses, in OpenAPI."""
+    return JSONResponse(describe(request.app))
+
+
+@router.get("/metrics", responses=answered(None) | METRICS, response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
     """Counters in the text format of Prometheus; they hold no texts, keys or addresses."""
     service = service_of(request)
@@ -39,10 +52,13 @@ async def metrics(request: Request) -> PlainTextResponse:
         "cancelled": ("Requests whose client left or whose time was up.", queue.counts.cancelled),
         "batches": ("Batches that were decoded.", queue.counts.batches),
         "texts": ("Texts that were decoded.", queue.counts.texts),
+        "stopped_batches": ("Batches that were stopped because their clients had left.", queue.counts.stopped),
         "worker_deaths": ("Worker processes that died and were replaced.", queue.counts.deaths),
     }
     gauges = {
         "open_requests": ("Requests that wait or are worked on.", queue.open_requests),
+        "slowest_stop_seconds": ("The most seconds that such a stop took.", round(queue.counts.slowest_stop, 6)),
+        "running_batches": ("Batches that workers work on.", len(queue.running)),
         "waiting_texts": ("Texts that wait for a worker.", len(queue.waiting)),
         "ready_workers": ("Workers that can take a batch.", sum(each.ready.is_set() for each in queue.workers)),
     }

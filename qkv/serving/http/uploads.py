@@ -9,15 +9,40 @@ from fastapi.responses import Response
 from qkv.serving.files import FORMATS
 from qkv.serving.http.bodies import form_of
 from qkv.serving.http.errors import ApiError
+from qkv.serving.http.libre_schemas import TranslatedFile
 from qkv.serving.http.libretranslate import model_between
+from qkv.serving.http.openapi import Responses, answered
 from qkv.serving.http.shared import require_key, service_of
-from qkv.translate.texts import DecodeOptions, SourceText
 
 router = APIRouter(tags=["LibreTranslate"])
 SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@router.post("/translate_file")
+FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "source", "target"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "source": {"type": "string"},
+                        "target": {"type": "string"},
+                        "api_key": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+FILE: Responses = {
+    200: {"description": "The file.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+}
+
+
+@router.post("/translate_file", openapi_extra=FORM, responses=answered(TranslatedFile))
 async def translate_file(request: Request) -> dict[str, str]:
     """Translate a text file, subtitles or a page; the answer says where to fetch the result."""
     service = service_of(request)
@@ -34,20 +59,18 @@ async def translate_file(request: Request) -> dict[str, str]:
     if read is None:
         raise ApiError(400, f"Invalid request: file format not supported; give one of {', '.join(FORMATS)}")
     try:
-        pieces = read((await upload.read()).decode("utf-8-sig"))
+        pieces = read((await upload.read()).decode("utf-8-sig"), model.about.attends)
     except UnicodeDecodeError as error:
         raise ApiError(400, "Invalid request: the file is not valid UTF-8") from error
     limit = service.config.limits.text_characters
     if any(len(text) > limit for text in pieces.texts):
         raise ApiError(400, f"Invalid request: a line of the file exceeds text limit ({limit})")
-    sources, options = [SourceText(text) for text in pieces.texts], DecodeOptions(token_scores=False)
-    found = await service.translate(request, model, sources, options) if sources else []
-    content = pieces.filled([each.text for each in found]).encode()
+    content = pieces.filled(await service.translate_pages(request, model, pieces.texts)).encode()
     name = f"{SAFE.sub('_', file.stem)[:80] or 'file'}_{model.target}{file.suffix.lower()}"
     return {"translatedFileUrl": f"{request.base_url}download_file/{service.files.put(name, content)}"}
 
 
-@router.get("/download_file/{token}")
+@router.get("/download_file/{token}", responses=answered(None) | FILE, response_class=Response)
 async def download_file(request: Request, token: str) -> Response:
     """A translated file, to be saved and not shown."""
     found = service_of(request).files.get(token)

@@ -44,7 +44,7 @@ class AdamW:
         self.parameters = [parameter for _, parameter in named]
         self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.steps = [torch.zeros(()) for _ in named]
+        self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

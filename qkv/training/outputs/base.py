@@ -56,3 +56,9 @@ class OutputsKind(NamedTuple):
 
 outputs = Names[OutputsKind]("outputs")
 """By what a model is asked for (`ModelConfig.asked`)."""
+
+
+def spread(size: int, wanted: int | None) -> list[int]:
+    """`wanted` of `size` indices, evenly spread; all of them if `wanted` is None."""
+    count = size if wanted is None else min(size, wanted)
+    return [index * size // count for index in range(count)]

@@ -26,7 +26,7 @@ class ImageLabels:
         assert isinstance(model, VisionModel)
         classes, found = self.stream.store.classes, []
         for rows in in_chunks(chosen, self.stream.batch_tokens):
-            said = model.class_logits(self.stream.images_of(rows)).argmax(dim=-1).tolist()
+            said = model.class_logits(self.stream.images_of(rows).to(model.device)).argmax(dim=-1).tolist()
             names = zip(rows, said, self.stream.names(rows), strict=True)
             found += [Answer(f"image {row + 1}", classes[label], [name]) for row, label, name in names]
             tick(len(found), len(chosen))

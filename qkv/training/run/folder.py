@@ -81,11 +81,23 @@ class RunFolder:
     metrics.jsonl   a line for each update and validation
     events/         the same for TensorBoard
     samples/        outputs at each validation
+    attention/      cross-attention of a few dev pairs at each validation
     qkv.json        the marker: this folder was made for a run, so qkv may write here
     """
 
     WHAT = "run"
-    NAMES = ("config.yaml", "tokenizer", "data", "checkpoints", "best", "metrics.jsonl", "events", "samples", LOCK)
+    NAMES = (
+        "config.yaml",
+        "tokenizer",
+        "data",
+        "checkpoints",
+        "best",
+        "metrics.jsonl",
+        "events",
+        "samples",
+        "attention",
+        LOCK,
+    )
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,6 +110,7 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.events = path / "events"
         self.samples = path / "samples"
+        self.attention = path / "attention"
 
     def create(self) -> None:
         """Create the folder, or use an empty one; raises UsageError if it holds anything but a run."""
@@ -121,13 +134,16 @@ class RunFolder:
         remove_leftovers(self.path / "data", "train", "dev")
         remove_leftovers(self.checkpoints, "step-*")
         remove_leftovers(self.samples, "update-*")
+        remove_leftovers(self.attention, "update-*")
 
     def clear(self) -> None:
         """Remove the traces of an earlier start without a checkpoint; prepared data is checked when it is used."""
         if self.tokenizer.exists():
             shutil.rmtree(self.tokenizer)
-        for path in (*self.events.glob("events.out.tfevents.*"), *self.samples.glob("update-*.txt")):
-            path.unlink()
+        traces = {self.events: "events.out.tfevents.*", self.samples: "update-*.txt", self.attention: "update-*.json"}
+        for folder, names in traces.items():
+            for path in folder.glob(names):
+                path.unlink()
 
     def verify_prepared(self) -> None:
         """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""

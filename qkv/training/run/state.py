@@ -47,6 +47,10 @@ class TrainState:
     skipped: Count = 0
     """Updates not applied because loss or gradient was not finite."""
     bad_in_a_row: Count = 0
+    loss_scale: Annotated[float, Field(gt=0)] | None = None
+    """With precision fp16, by what the loss is multiplied before the backward pass."""
+    scale_updates: Count = 0
+    """Updates without overflow since the scale last changed."""
     warmed: RunProgress = field(default_factory=RunProgress)
     """Before the last update of the schedule's warm-up, or before the newest one while it lasts. Checkpoints of earlier
     versions do not have it: the decay then runs from the first update, as it did there."""

@@ -9,6 +9,7 @@ from qkv.config import Names
 from qkv.data.overlap import Overlap
 from qkv.data.tasks import Store, task_of
 from qkv.models.size import count_parameters
+from qkv.objectives.build import objective_kinds
 from qkv.training.recipe import Recipe
 from qkv.training.setup.prepare import PreparedData
 
@@ -74,11 +75,17 @@ class Situation:
             return stop.amount
         if stop.unit == "epochs":
             return stop.amount * each
-        return stop.amount / train.num_tgt_tokens * each if stop.unit == "tokens" else None
+        return stop.amount / epoch_weight(self.recipe, train) * each if stop.unit == "tokens" else None
 
     @cached_property
     def parameters(self) -> int:
         return count_parameters(self.recipe.model, self.prepared.tokenizers)
+
+
+def epoch_weight(recipe: Recipe, train: Store) -> int:
+    """What an epoch adds to the target tokens of a run."""
+    kind = objective_kinds[recipe.model.learns[recipe.data.kind]]
+    return max(1, kind.epoch_weight(recipe.objective, recipe.model, train))
 
 
 Check = Callable[[Situation], Iterator[str]]

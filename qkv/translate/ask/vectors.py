@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.core.devices import moved
 from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.data.tasks.labelled import text_rows
-from qkv.models.asked import ANSWERED_BY
 from qkv.models.base import Model
 from qkv.models.language.masked import TextModel
 from qkv.models.saved.folder import SavedModel, load_model
@@ -28,6 +28,13 @@ class EncodedText(NamedTuple):
     cut: bool
     """The text had more tokens than the model has positions."""
 
+    def pooled(self, pooling: Pooling = "mean", normalize: bool = False) -> Tensor:
+        """[1, D]: the mean of the states, or the first one; of `tokens` [S, D]: all. With `normalize`, of length 1."""
+        states = self.states
+        if pooling != "tokens":
+            states = states.mean(dim=0, keepdim=True) if pooling == "mean" else states[:1]
+        return F.normalize(states, dim=1) if normalize else states
+
 
 class TextVectors:
     """Vectors of texts by the encoder of a masked_lm, a classifier, a tagger or a Transformer.
@@ -43,7 +50,7 @@ class TextVectors:
             where = "this" if isinstance(model, SavedModel) else model
             raise UsageError(
                 f"{where}: a model of the kind {config.kind} has no encoder of texts whose states could be taken; "
-                f"{ANSWERED_BY[config.asked]}"
+                f"{config.answered_by}"
             )
         self.model: Model = self.saved.model.eval()
 
@@ -54,20 +61,19 @@ class TextVectors:
         ids = tokenizer.encode_batch(list(texts))
         if isinstance(self.model, TextModel):
             room = None if limit is None else limit - 2
-            batch = text_rows([own[:room] for own in ids], tokenizer, list(range(len(ids))))
+            batch = text_rows([own[:room] for own in ids], tokenizer, list(range(len(ids)))).to(self.model.device)
             src, keep, states = batch.src, batch.src_keep, self.model.encoder(batch.src, batch.src_keep)
         else:
             assert isinstance(self.model, Transformer)
             room = None if limit is None else limit - 1
             src, keep = padded([[*own[:room], tokenizer.special.eos] for own in ids], tokenizer.special.pad)
+            src, keep = moved(src, self.model.device), moved(keep, self.model.device)
             states = self.model.encode(src, keep)
         return [
-            EncodedText(tokenizer.tokens(row[real].tolist()), own[real], room is not None and len(whole) > room)
+            EncodedText(tokenizer.tokens(row[real].tolist()), own[real].cpu(), room is not None and len(whole) > room)
             for row, real, own, whole in zip(src, keep, states, ids, strict=True)
         ]
 
     def sentences(self, texts: Sequence[str], pooling: Pooling = "mean", normalize: bool = False) -> Tensor:
         """[N, D]: the mean of the states of a text, or its first one; with `normalize`, of length 1."""
-        found = [each.states for each in self.encode(texts)]
-        pooled = torch.stack([states.mean(dim=0) if pooling == "mean" else states[0] for states in found])
-        return F.normalize(pooled, dim=1) if normalize else pooled
+        return torch.cat([each.pooled(pooling, normalize) for each in self.encode(texts)])

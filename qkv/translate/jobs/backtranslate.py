@@ -12,7 +12,7 @@ from pathlib import Path
 from qkv.core.errors import DataError, UsageError
 from qkv.core.progress import Reporter
 from qkv.data.aligned import read_aligned, write_aligned
-from qkv.translate.jobs.line_work import LineWork
+from qkv.translate.jobs.line_work import Chunks, LineWork
 from qkv.translate.jobs.pair_folder import PREPARED, SRC, TGT, PairFolder
 from qkv.translate.output import Formatter, Translation, plain
 from qkv.translate.texts import DecodeOptions
@@ -22,17 +22,24 @@ SYNTHETIC = PairFolder("synthetic pairs", "reverse model", given=TGT, written=SR
 
 
 def backtranslate(
-    translator: Translator, mono: Path, out: Path, tag: str | None, reporter: Reporter, restart: bool = False
+    translator: Translator,
+    mono: Path,
+    out: Path,
+    tag: str | None,
+    reporter: Reporter,
+    restart: bool = False,
+    chunks: Chunks | None = None,
 ) -> None:
     """Pair every line of `mono` with a source that `translator`, a model of the opposite direction, writes for it.
 
     If it is stopped at any time, calling it again in the same way resumes it. `tag` is put before every new source.
+    `chunks` is what translates, if it is not this machine.
     """
     formatter = plain if tag is None else tagged(tag)
     with SYNTHETIC.at_work_on(out):
         if not write_aligned(read_aligned(mono, None), (out / PREPARED / TGT,)):
             raise DataError(f"{mono}: is empty; give a file with at least one text")
-        work = LineWork(translator, DecodeOptions(1, token_scores=False), formatter, str(mono), reporter)
+        work = LineWork(translator, DecodeOptions(1, token_scores=False), formatter, str(mono), reporter, chunks)
         SYNTHETIC.translate(out, work, {"input": TGT}, restart)
 
 

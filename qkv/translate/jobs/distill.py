@@ -17,7 +17,7 @@ from qkv.data.config import PairsConfig
 from qkv.data.parts import data_parts
 from qkv.data.prepare import prepare_data
 from qkv.translate.closest import closest_to
-from qkv.translate.jobs.line_work import LineWork
+from qkv.translate.jobs.line_work import Chunks, LineWork
 from qkv.translate.jobs.pair_folder import PREPARED, SRC, TGT, PairFolder
 from qkv.translate.output import plain
 from qkv.translate.texts import DecodeOptions
@@ -52,15 +52,24 @@ def prepare_files(src: Path, tgt: Path | None, out: Path) -> None:
         raise DataError(f"{src}: is empty; give a file with at least one text")
 
 
-def distill(translator: Translator, out: Path, closest: int | None, reporter: Reporter, restart: bool = False) -> None:
+def distill(
+    translator: Translator,
+    out: Path,
+    closest: int | None,
+    reporter: Reporter,
+    restart: bool = False,
+    chunks: Chunks | None = None,
+) -> None:
     """Translate what is prepared in `out`; see `PairFolder.translate`.
 
     `closest`: of this many outputs of the teacher, take the one closest to the target.
+    `chunks` is what translates, if it is not this machine.
     """
     if closest and not (out / PREPARED / REF).exists():
         raise UsageError("to take the output closest to the target, the targets are needed: give --tgt or --data")
     formatter = closest_to(out / REF, translator.models.tokenizers.tgt) if closest else plain
-    work = LineWork(translator, DecodeOptions(closest or 1, token_scores=False), formatter, str(out / SRC), reporter)
+    options = DecodeOptions(closest or 1, token_scores=False)
+    work = LineWork(translator, options, formatter, str(out / SRC), reporter, chunks)
     read = {"input": SRC} | ({"references": REF} if closest else {})
     DISTILLED.translate(out, work, read, restart)
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -14,9 +14,12 @@ from qkv.core.progress import Reporter
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
 from qkv.text.unknown.count import UnknownCount
 from qkv.translate.jobs.job import open_job
-from qkv.translate.output import Formatter, LongLines, PassCount
+from qkv.translate.output import Formatter, LongLines, PassCount, Translation
 from qkv.translate.texts import DecodeOptions, SourceText
 from qkv.translate.translator import CHUNK, Translator
+
+Chunks = Callable[[Iterable[SourceText], DecodeOptions, int], Generator[list[Translation]]]
+"""As `Translator.chunks`."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class LineWork:
     name: str
     """Of the input, for messages."""
     reporter: Reporter
+    chunks: Chunks | None = None
+    """What translates chunk after chunk; None: the translator, on this machine."""
 
     def to_stdout(self, sources: Iterable[SourceText], path: Path | None) -> None:
         """`path` is where the sources come from; None: standard input, where a terminal is answered line by line."""
@@ -67,7 +72,8 @@ class LineWork:
         unknown = UnknownCount()
         done = start
         counting(done, total)
-        with closing(self.translator.chunks(sources, self.options, start)) as chunks:
+        translate = self.chunks or self.translator.chunks
+        with closing(translate(sources, self.options, start)) as chunks:
             for chunk in chunks:
                 long.look(done + 1, chunk)
                 passes.look(chunk)

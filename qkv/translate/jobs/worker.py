@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from qkv.core.errors import QkvError
+from qkv.engines.choose import Engines
+from qkv.engines.fast_engines import EngineName
 from qkv.engines.model_set import ModelSet
-from qkv.engines.torch_engine import TorchEngine
 from qkv.kernels.memory import keep_freed_memory
 from qkv.search.base import SearchConfig
 from qkv.translate.output import Translation
@@ -36,12 +37,15 @@ class Setup:
     options: DecodeOptions
     batch_tokens: int | None
     reading: Reading
+    engine: EngineName = "torch"
+    """By its name: nothing is chosen here."""
+    device: str = "cpu"
 
     def open(self) -> TextDecoder:
-        models = ModelSet(self.folders)
+        models = ModelSet(self.folders, self.device)
         if models.checksums != list(self.checksums):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
-        engine = TorchEngine([saved.model for saved in models.loaded], models.loaded[0])
+        engine = Engines(models, self.engine, 1, self.reading.max_src_tokens).named(self.engine)
         return TextDecoder(engine, models.tokenizers, self.search, self.options, self.batch_tokens, self.reading)
 
 

@@ -62,7 +62,7 @@ def speed_ratio(whole: SavedModel, pruned: SavedModel, sources: Sequence[str]) -
 
     The two take turns, and the fastest of a few rounds counts: what else the machine does hardly matters.
     """
-    translators = [Translator(model, "torch", "greedy", workers=1) for model in (whole, pruned)]
+    translators = [Translator(model, "torch", "greedy", workers=1, device="cpu") for model in (whole, pruned)]
     best = [float("inf"), float("inf")]
     for _ in range(ROUNDS):
         for place, translator in enumerate(translators):

@@ -37,7 +37,7 @@ class RemovalScorer:
             assert self.test.sources is not None
             with closed_heads(self.model, key):
                 # A translator copies the weights.
-                translator = Translator(self.saved, "torch", "greedy", workers=1)
+                translator = Translator(self.saved, "torch", "greedy", workers=1, device="cpu")
                 outputs = [found.text for found in translator.translate(self.test.sources, token_scores=False)]
             self._known[key] = count(self.metric, outputs, self.test.references, silent)
         return self._known[key]

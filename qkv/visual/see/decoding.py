@@ -18,20 +18,13 @@ from qkv.search.refinement.base import Wanted, reader_for
 from qkv.search.refinement.search import RefineConfig
 from qkv.search.speculative.search import SpeculativeConfig
 from qkv.text.special import NEVER_OUTPUT, SPECIAL
+from qkv.translate.output import TokenChoice
 from qkv.visual.beam_tree import Node, grow_tree
 from qkv.visual.drafts import DraftPass, watch_drafts
 from qkv.visual.passes import CanvasCell, watch_passes
 
 CANDIDATES = 12
 """The tokens shown for each position."""
-
-
-@dataclass(frozen=True)
-class TokenChoice:
-    """A token that could have stood at a position."""
-
-    token: str
-    probability: float
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qkv.core.arrays import PackedArray, packed, packed_coarsely
 from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.visual.beam_tree import Node
 from qkv.visual.positions import schemes_of
 from qkv.visual.see.architecture import boxes
-from qkv.visual.see.arrays import PackedArray, packed, packed_coarsely
 from qkv.visual.see.attentions import AttentionPass, HeadVectors
 from qkv.visual.see.sentence import SeenSentence
 from qkv.visual.see.trace import SublayerPass

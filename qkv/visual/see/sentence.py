@@ -20,10 +20,11 @@ from qkv.models.transformer.channels import haltings
 from qkv.models.transformer.model import Transformer
 from qkv.search.base import SearchConfig
 from qkv.text.special import SPECIAL
+from qkv.translate.output import TokenChoice
 from qkv.translate.translator import Translator
 from qkv.visual.passes import BLANK
 from qkv.visual.see.attentions import AttentionPass, attention_passes
-from qkv.visual.see.decoding import Decoded, TokenChoice, decode_watched, likely_tokens, probabilities_of
+from qkv.visual.see.decoding import Decoded, decode_watched, likely_tokens, probabilities_of
 from qkv.visual.see.embeddings import EmbeddedToken, embedded_tokens
 from qkv.visual.see.streaming import reading_delays
 from qkv.visual.see.trace import Trace, trace_sublayers
@@ -69,7 +70,7 @@ def see_sentence(
 
     `name` is what the model is called; by default the name of its folder.
     """
-    translator = Translator(model, engine="torch", search=search, draft="none")
+    translator = Translator(model, engine="torch", search=search, draft="none", device="cpu")
     saved = translator.models.loaded[0]
     ids = source_ids(saved, text, translator.max_src_tokens)
     with evaluating([saved.model]):
@@ -107,7 +108,7 @@ def _seen(
         search,
         text,
         words.decode(decoded.best.tokens),
-        [label(i) for i in ids],
+        saved.tokenizers.source_tokens(text, ids),
         [label(i) for i in read],
         [label(i) for i in written],
         probabilities_of(log_probs, written),

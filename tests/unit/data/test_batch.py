@@ -41,6 +41,7 @@ def test_counts() -> None:
 def test_split_keeps_every_row() -> None:
     batch = example()
     batch = dataclasses.replace(batch, alignment=torch.rand(3, batch.tgt_out.shape[1], batch.src.shape[1]))
+    batch = dataclasses.replace(batch, found=batch.counted)
     first, second = batch.split()
     assert (len(first), len(second)) == (2, 1)
     assert first.num_tgt_tokens + second.num_tgt_tokens == batch.num_tgt_tokens
@@ -48,6 +49,8 @@ def test_split_keeps_every_row() -> None:
         whole, halves = getattr(batch, field.name), [getattr(half, field.name) for half in (first, second)]
         if field.name == "examples":
             assert halves[0] + halves[1] == whole
+        elif field.name == "found":
+            assert halves == [None, None], "they are found anew"
         else:
             assert torch.equal(torch.cat(halves), whole)
 

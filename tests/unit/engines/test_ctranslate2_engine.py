@@ -248,7 +248,7 @@ def test_what_it_cannot_do_is_named(
     _, theirs = engines()
     wanted = request(search, 1, nbest)
     assert any(reason in each for each in ctranslate2_request_obstacles(wanted))
-    with pytest.raises(UsageError, match=r"CTranslate2 cannot decode so: .*; use the engine torch"):
+    with pytest.raises(UsageError, match=r"CTranslate2 cannot decode this way: .*; use the engine torch"):
         theirs.decode(random_sources(1), wanted)
 
 

@@ -166,7 +166,7 @@ def test_other_searches_are_refused_by_name(engines: Callable[..., Pair]) -> Non
     _, theirs = engines(**MODELS[0])
     for kind in set(searches.names()) - {"refine"}:
         wanted = DecodeRequest(searches[kind](), 1, [Constraints()])
-        with pytest.raises(UsageError, match=f"cannot decode so: it has no search kind {kind}; use the engine torch"):
+        with pytest.raises(UsageError, match=f"this way: it has no search kind {kind}; use the engine torch"):
             theirs.decode(random_sources(1), wanted)
 
 

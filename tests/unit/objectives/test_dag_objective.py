@@ -46,7 +46,7 @@ def test_smoothing_counts_as_much_as_elsewhere() -> None:
     with torch.no_grad():
         model.head.weight.zero_()
     soft = objective_of(DECODER, smoothing={"kind": "uniform", "amount": 0.25}).training_loss(model, batch, 1)
-    expected = 0.75 * soft.nll + 0.25 * 3 * math.log(len(model.head.weight))
+    expected = 0.75 * float(soft.nll) + 0.25 * 3 * math.log(len(model.head.weight))
     assert float(soft.sum.detach()) == pytest.approx(expected, rel=1e-5)
 
 

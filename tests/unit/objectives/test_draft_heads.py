@@ -128,7 +128,7 @@ def test_an_unfrozen_model_s_loss_has_its_own_share(kind: str) -> None:
     batch, model = batch_of(LENGTHS), model_with(kind).eval()
     both, base = loss(frozen=False), loss(frozen=False).base
     own = loss(frozen=True).validation_loss(model, batch)
-    wanted = float(base.training_loss(model, batch, 1).sum.detach()) + own.nll
+    wanted = float(base.training_loss(model, batch, 1).sum.detach()) + float(own.nll)
     assert float(both.training_loss(model, batch, 1).sum.detach()) == pytest.approx(wanted, rel=1e-5)
     assert both.validation_loss(model, batch).nll == base.validation_loss(model, batch).nll
 

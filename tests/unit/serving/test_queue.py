@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from qkv.serving.jobs import BatchJob, DecodeSettings, Failed
-from qkv.serving.pool import JobFailed, WorkerDied, WorkerProcess
-from qkv.serving.queue import Draining, QueueFull, RequestQueue
+from qkv.serving.workers.jobs import BatchJob, BatchWork, Done, Failed, Load, ModelSettings, Progress, Translate
+from qkv.serving.workers.pool import JobFailed, Tell, WorkerDied, WorkerProcess
+from qkv.serving.workers.queue import Draining, Item, QueueFull, RequestQueue
 from qkv.translate.output import Translation
-from qkv.translate.texts import DecodeOptions, SourceText
+from qkv.translate.texts import SourceText
 
-DECODING = DecodeSettings(Path("model"), "torch", (), DecodeOptions())
-OTHER = DecodeSettings(Path("other"), "torch", (), DecodeOptions())
+DECODING = Translate(ModelSettings(Path("model"), "torch"))
+OTHER = Translate(ModelSettings(Path("other"), "torch"))
 T = TypeVar("T")
 
 
@@ -26,18 +26,23 @@ class FakeWorker(WorkerProcess):
     """Answers in upper case; `die` kills it, `refuse` is a wrong request, and `wait` is answered when it is let go."""
 
     def __init__(self) -> None:
-        super().__init__([])
+        super().__init__(Load())
         self.jobs: list[list[str]] = []
         self.starts = 0
         self.cancelled: list[int] = []
         self.go = asyncio.Event()
+        self.dead = asyncio.Event()
+
+    async def died(self) -> None:
+        await self.dead.wait()
+        self.dead.clear()
 
     async def start(self) -> None:
         self.starts += 1
         self.ready.set()
 
-    async def run(self, job: BatchJob) -> list[Translation]:
-        texts = [source.text for source in job.sources]
+    async def run(self, job: BatchJob, tell: Tell) -> Done:
+        texts = [source.text for source in job.items]
         self.jobs.append(texts)
         if "wait" in texts:
             await self.go.wait()
@@ -45,7 +50,9 @@ class FakeWorker(WorkerProcess):
             raise WorkerDied("dead")
         if "refuse" in texts:
             raise JobFailed(Failed("wrong", usage=True))
-        return [output(text) for text in texts]
+        for place, text in enumerate(texts):
+            tell(Progress(place, text[:2]))
+        return Done([output(text) for text in texts])
 
     def cancel(self, number: int) -> None:
         self.cancelled.append(number)
@@ -59,8 +66,9 @@ def running(test: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(test, 20))
 
 
-async def ask(queue: RequestQueue, *texts: str, decoding: DecodeSettings = DECODING) -> list[str]:
-    return [found.text for found in await queue.translate(decoding, [SourceText(text) for text in texts])]
+async def ask(queue: RequestQueue, *texts: str, decoding: BatchWork = DECODING) -> list[str]:
+    items = [Item(SourceText(text), len(text)) for text in texts]
+    return [found.result.text for found in await queue.ask(decoding, items)]
 
 
 def test_texts_of_several_requests_share_a_batch_and_none_is_mixed_up() -> None:
@@ -71,6 +79,23 @@ def test_texts_of_several_requests_share_a_batch_and_none_is_mixed_up() -> None:
         found = await asyncio.gather(*(ask(queue, f"text {n}", f"more {n}") for n in range(20)))
         assert found == [[f"TEXT {n}", f"MORE {n}"] for n in range(20)]
         assert len(worker.jobs) == 1
+        await queue.stop()
+
+    running(test())
+
+
+def test_each_request_is_told_about_its_own_texts() -> None:
+    async def test() -> None:
+        queue = RequestQueue([FakeWorker()], window=0.05)
+        queue.start()
+        told: list[list[tuple[int, str]]] = [[], []]
+
+        async def watched(number: int, *texts: str) -> None:
+            items = [Item(SourceText(text), len(text)) for text in texts]
+            await queue.ask(DECODING, items, lambda place, news: told[number].append((place, news)))
+
+        await asyncio.gather(watched(0, "alpha", "beta"), watched(1, "gamma"))
+        assert told == [[(0, "al"), (1, "be")], [(0, "ga")]]
         await queue.stop()
 
     running(test())
@@ -95,10 +120,10 @@ def test_only_what_is_decoded_in_the_same_way_and_is_about_as_long_shares_a_batc
 
 def test_a_text_is_tried_again_when_its_worker_dies() -> None:
     class DiesOnce(FakeWorker):
-        async def run(self, job: BatchJob) -> list[Translation]:
+        async def run(self, job: BatchJob, tell: Tell) -> Done:
             if self.starts == 1:
                 raise WorkerDied("killed from outside")
-            return await super().run(job)
+            return await super().run(job, tell)
 
     async def test() -> None:
         worker = DiesOnce()
@@ -214,6 +239,22 @@ def test_only_the_text_that_is_the_reason_fails(poison: str, error: type[Excepti
             await bad
         assert worker.starts == (3 if poison == "die" else 1), "a worker that died is replaced"
         assert len(worker.jobs) == 4, "together, then one by one"
+        await queue.stop()
+
+    running(test())
+
+
+def test_the_death_of_an_idle_worker_is_noticed() -> None:
+    async def test() -> None:
+        worker = FakeWorker()
+        queue = RequestQueue([worker], window=0)
+        queue.start()
+        assert await ask(queue, "one") == ["ONE"]
+        worker.dead.set()
+        while worker.starts < 2:
+            await asyncio.sleep(0.001)
+        assert queue.counts.deaths == 1
+        assert await ask(queue, "two") == ["TWO"]
         await queue.stop()
 
     running(test())

@@ -29,8 +29,9 @@ from qkv.training.run.checkpoint import list_checkpoints
 from qkv.training.run.folder import RunFolder, read_metrics
 from qkv.training.session import make_loop
 from qkv.training.setup.prepare import prepare
+from qkv.training.step.precision import Precision
+from qkv.training.step.update import FlatGradient, Sums, Task, add_gradients
 from qkv.training.trainer import Trainer
-from qkv.training.update import FlatGradient, Sums, add_gradients
 from tests.support.tiny import as_recipe, changed, everything, plain
 
 NO_MEMORY = "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to"
@@ -48,8 +49,14 @@ def loop(in_memory: Path, data: Path) -> Loop:
 def gradient_of(loop: Loop, batches: Sequence[TrainingBatch]) -> tuple[Tensor, Sums]:
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
-    sums = add_gradients(loop.learner.model, loop.objective, batches, 1, False)
+    sums = added(loop, batches)
     return gradient.flat.clone(), sums
+
+
+def added(loop: Loop, batches: Sequence[TrainingBatch], objective: Objective | None = None) -> Sums:
+    """The sums of these batches, whose gradients are added."""
+    task = Task(loop.learner.model, objective or loop.objective, 1, Precision())
+    return Sums(*add_gradients(task, batches, loop.device).tolist())
 
 
 def test_a_batch_is_the_sum_of_its_parts(loop: Loop) -> None:
@@ -58,8 +65,8 @@ def test_a_batch_is_the_sum_of_its_parts(loop: Loop) -> None:
     whole, sums = gradient_of(loop, [batch])
     first, second = batch.split()
     for parts in ([first, second], [*first.split(), second], [second, first]):
-        added, same = gradient_of(loop, parts)
-        assert torch.allclose(added, whole, rtol=0, atol=1e-6 * sums.weight)
+        total, same = gradient_of(loop, parts)
+        assert torch.allclose(total, whole, rtol=0, atol=1e-6 * sums.weight)
         assert same.weight == sums.weight
         assert (same.loss, same.nll) == pytest.approx((sums.loss, sums.nll), rel=1e-6)
 
@@ -71,8 +78,8 @@ def test_accumulation_is_one_larger_batch(loop: Loop) -> None:
     for parts in ([batch], list(batch.split())):
         gradient = FlatGradient(loop.learner.model)
         gradient.clear()
-        sums = add_gradients(loop.learner.model, loop.objective, parts, 1, False)
-        results.append((gradient.finish(sums.weight, 0.5), gradient.flat))
+        sums = added(loop, parts)
+        results.append((gradient.finish(float(gradient.norm()), sums.weight, 0.5), gradient.flat))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
     assert torch.allclose(results[0][1], results[1][1], rtol=0, atol=1e-6)
     assert float(torch.linalg.vector_norm(results[0][1])) == pytest.approx(0.5, rel=1e-5)
@@ -109,7 +116,7 @@ def test_out_of_memory_once(loop: Loop, failing: int, backward: bool) -> None:
     objective = Failing(loop.objective, {failing}, backward)
     gradient = FlatGradient(loop.learner.model)
     gradient.clear()
-    split = add_gradients(loop.learner.model, objective, batches, 1, False)
+    split = added(loop, batches, objective)
     assert objective.number == failing + 3
     assert torch.allclose(gradient.flat, whole, rtol=0, atol=1e-6 * sums.weight)
     assert split.weight == sums.weight
@@ -120,11 +127,11 @@ def test_out_of_memory_twice(loop: Loop) -> None:
     batch = loop.stream.batch(0, 0)
     objective = Failing(loop.objective, {1, 3}, False)
     with pytest.raises(QkvError, match=rf"out of memory on a batch of {len(batch) // 2} pairs .* lower batch\.tokens"):
-        add_gradients(loop.learner.model, objective, [batch], 1, False)
+        added(loop, [batch], objective)
     one = loop.stream.batch(0, 0, 0, len(batch))
     assert len(one) == 1
     with pytest.raises(QkvError, match=r"lower batch\.tokens"):
-        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [one], 1, False)
+        added(loop, [one], Failing(loop.objective, {1}, False))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ def test_out_of_memory_twice(loop: Loop) -> None:
 )
 def test_out_of_memory_names_a_key_that_the_data_has(loop: Loop, batch: TrainingBatch, remedy: str) -> None:
     with pytest.raises(QkvError, match=rf"out of memory .* lower batch\.tokens .*, or {remedy}$"):
-        add_gradients(loop.learner.model, Failing(loop.objective, {1}, False), [batch], 1, False)
+        added(loop, [batch], Failing(loop.objective, {1}, False))
 
 
 def test_other_errors_are_not_hidden(loop: Loop) -> None:
@@ -146,7 +153,7 @@ def test_other_errors_are_not_hidden(loop: Loop) -> None:
             raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        add_gradients(loop.learner.model, Broken(loop.objective, set(), False), [loop.stream.batch(0, 0)], 1, False)
+        added(loop, [loop.stream.batch(0, 0)], Broken(loop.objective, set(), False))
 
 
 def test_out_of_memory_in_a_run(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from torch.distributed import FileStore, HashStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.core.temporary import unique_name
@@ -89,13 +91,14 @@ def test_the_number_of_workers_changes_only_roundings(data: Path, scratch: Path,
         ended = forks.qkv("train", write_recipe(scratch / f"{workers}.yaml", own))
         assert ended.code == 0, ended.stderr
         losses[workers] = [float.fromhex(loss) for _, loss, *_ in updates_of(run)]
-        sizes[workers] = [line.get("tgt_tokens") for line in read_metrics(run / "metrics.jsonl")]
+        sizes[workers] = [(line.get("tgt_tokens"), line.get("batch")) for line in read_metrics(run / "metrics.jsonl")]
         scores[workers] = [line["loss"] for line in validations_of(run)]
     assert len(losses[1]) == 60
     assert losses[1][-1] < losses[1][0] - 0.3
     assert max(abs(a - b) for a, b in zip(losses[1], losses[2], strict=True)) < 5e-3
     assert losses[1] != losses[2], "the second worker did nothing"
     assert sizes[1] == sizes[2]
+    assert len(set(sizes[1])) > 60, "an update has its own batch"
     assert scores[1] == pytest.approx(scores[2], abs=5e-3)
 
 
@@ -164,6 +167,26 @@ def test_the_meeting_place_of_a_killed_leader_is_removed_by_the_next(
     (left / "rendezvous").write_text("half")
     (tmp_path / "qkv-team").mkdir()
     monkeypatch.setattr(distributed, "child_command", lambda *_: ["false"])
-    with pytest.raises(QkvError, match="ended before it could begin"), distributed.local_team(tmp_path, None, 2):
+    with pytest.raises(QkvError, match="ended before it could begin"), distributed.local_team(tmp_path, None, 2, "cpu"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["qkv-team"], "a folder of that name is somebody else's"
+
+
+def test_a_worker_without_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    address = str(tmp_path / "rendezvous")
+    with pytest.raises(QkvError), distributed.join_as_worker(address, 1, 2, "cuda:77"):
+        pass
+    assert not FileStore(address, 1).check(["started/1"])
+
+
+def test_a_second_start_does_not_meet_the_addresses_of_the_first() -> None:
+    """torchrun's store outlives the processes: the first start left questions, answers and addresses in it."""
+    store = HashStore()
+    store.set("qkv/ask/1", "dead")
+    store.set("qkv/answer/dead", "old")
+    store.add("qkv/asked", 2)  # the second one died before it had asked
+    store.set("old/address", "nobody listens here")
+    with ThreadPoolExecutor(3) as pool:
+        parts = list(pool.map(lambda rank: distributed.part_of_this_start(store, rank, 3), (2, 0, 1)))
+    parts[0].set("address", "here")
+    assert [part.get("address") for part in parts] == [b"here"] * 3

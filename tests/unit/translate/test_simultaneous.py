@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from qkv.core.errors import UsageError
+from qkv.core.errors import ConfigError, UsageError
 from qkv.inference.streaming import StreamingInference
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.text import SPECIAL, CharacterConfig, TextConfig, WhitespaceConfig
@@ -165,7 +165,7 @@ def test_words_are_read_when_they_are_over() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({}, "cross_attention full attends to the whole source; train one with monotonic, mocha or wait_k"),
+        ({}, "cross_attention full attends to the whole source; use monotonic, mocha or wait_k"),
         ({"cross_attention": "monotonic"}, "encoder_attention full looks ahead.* encoder_attention causal"),
         (
             {"cross_attention": "mocha", "encoder_attention": {"kind": "longformer", "window": 2}},
@@ -176,6 +176,15 @@ def test_words_are_read_when_they_are_over() -> None:
 def test_a_model_that_needs_the_whole_source_is_refused(parts: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Translator(saved_model(parts)).simultaneous(["abc"])
+    with pytest.raises(ConfigError, match="streaming: " + words):
+        small_config(**parts, streaming=True)
+
+
+@pytest.mark.parametrize("parts", [*KINDS, *AHEAD], ids=str)
+def test_a_recipe_can_ask_for_a_model_that_streams(parts: dict[str, Any]) -> None:
+    assert small_config(**parts, streaming=True).needs_whole_source is None
+    with pytest.raises(ConfigError, match="streaming: head copynet reads the whole source; use head linear"):
+        small_config(**parts | {"wiring": "last"}, streaming=True, head="copynet")
 
 
 def test_another_k_is_for_wait_k_alone() -> None:

@@ -40,6 +40,12 @@ export function sideColour(side: Side, dark: boolean): string {
   return STRONG[side][theme(dark)];
 }
 
+/** The hue of a side, the stronger the deeper the layer. */
+export function depthColour(side: Side, layer: number, layers: number, dark: boolean): string {
+  const from = interpolateLab(SURFACE[theme(dark)], STRONG[side][theme(dark)])(0.45);
+  return interpolateLab(from, STRONG[side][theme(dark)])(layers > 1 ? layer / (layers - 1) : 1);
+}
+
 export function headColour(head: number, dark: boolean): string {
   const colours = HEADS[theme(dark)];
   return colours[head % colours.length];

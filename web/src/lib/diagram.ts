@@ -31,7 +31,7 @@ export interface Diagram {
   texts: { x: number; y: number; text: string }[];
 }
 
-const BOX = { width: 170, height: 34 };
+const BOX = { width: 190, height: 34 };
 const NORM = 24;
 const GAP = 14;
 const MARGIN = 30;

@@ -64,6 +64,17 @@ export function entropy(weights: ArrayLike<number>): number {
   return sum;
 }
 
+/** The mean over the rows of a matrix of weights, each taken to sum to 1. */
+export function meanEntropy(values: Float32Array, rows: number, columns: number): number {
+  let sum = 0;
+  for (let r = 0; r < rows; r++) {
+    const row = values.subarray(r * columns, (r + 1) * columns);
+    const total = row.reduce((all, each) => all + each, 0);
+    if (total > 0) sum += entropy(row.map((each) => each / total));
+  }
+  return sum / rows;
+}
+
 /** How many of these probabilities, sorted from the largest, reach p together. */
 export function nucleus(probabilities: number[], p: number): number {
   let sum = 0;

@@ -14,6 +14,11 @@ export const TITLES: Record<View, string> = {
   positions: 'Positions',
 };
 
+export const SIDE_NAMES: Record<Side, string> = { encoder: 'Encoder', decoder: 'Decoder', cross: 'Cross' };
+
+/** auto: what the system prefers. */
+export type Theme = 'auto' | 'light' | 'dark';
+
 export interface Selected {
   view: View;
   side: Side;

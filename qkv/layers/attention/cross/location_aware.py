@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from qkv.functional.attention import location_aware_scores, location_features, masked_softmax, near_median
+from qkv.functional.attention import location_aware_scores, location_features, masked_softmax, near_largest, near_median
 from qkv.layers.attention.base import attentions
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.cross.base import CarryingAttention, CrossConfig
@@ -27,6 +27,10 @@ class LocationAwareConfig(CrossConfig):
     """Keys to each side of the last output's median key that an output may attend to: as many for a long source as
     for a short one. Default: all."""
 
+    start: Literal["first", "anywhere"] = "first"
+    """Where the first output attends: around the first key, or anywhere, by content alone. Then the window is around
+    the key with the largest weight in place of the median, which many small weights would move."""
+
     @field_validator("width")
     @classmethod
     def _has_a_middle(cls, width: int) -> int:
@@ -35,7 +39,7 @@ class LocationAwareConfig(CrossConfig):
     def build(
         self, d_model: int, num_heads: int, dropout: float, positions: Positions | None, depth: int
     ) -> "LocationAwareAttention":
-        return LocationAwareAttention(d_model, num_heads, dropout, self.filters, self.width, self.window)
+        return LocationAwareAttention(d_model, num_heads, dropout, self.filters, self.width, self.window, self.start)
 
 
 def odd(width: int) -> int:
@@ -51,6 +55,9 @@ class LocationAwareAttention(CarryingAttention):
     With a `window`, j is at most so far from the median of a_i-1 (section 2.3 of the paper). A softmax over ever more
     keys gives ever less to each; a window keeps their number.
 
+    With `start="anywhere"`, a_0 = 0: the first output attends by content to all keys, so that a head can begin at the
+    end, or after an operator. The median of so many weights may be far from the largest, so the window is around that.
+
     The weights of an output need those of the one before, so they are computed one after the other, in training too;
     everything else of a layer is computed for all outputs at once.
     """
@@ -63,9 +70,10 @@ class LocationAwareAttention(CarryingAttention):
         filters: int = 8,
         width: int = 11,
         window: int | None = None,
+        start: Literal["first", "anywhere"] = "first",
     ) -> None:
         super().__init__(d_model, num_heads, dropout)
-        self.window = window
+        self.window, self.start = window, start
         self.filters = nn.Parameter(torch.empty(num_heads, filters, width))
         self.location = nn.Parameter(torch.empty(num_heads, filters, self.head_width))
         self.score = nn.Parameter(torch.empty(num_heads, self.head_width))
@@ -78,7 +86,8 @@ class LocationAwareAttention(CarryingAttention):
 
     def first(self, q: Tensor, k: Tensor) -> Tensor:
         weights = q.new_zeros(*k.shape[:3])
-        weights[..., 0] = 1
+        if self.start == "first":
+            weights[..., 0] = 1
         return weights
 
     def follow(self, before: Tensor, q: Tensor, k: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -93,9 +102,10 @@ class LocationAwareAttention(CarryingAttention):
         return weights, weights.to(q.dtype)
 
     def _near(self, before: Tensor, context: AttentionContext) -> Tensor | None:
-        """[B, H|1, 1, K], the real keys around the median of these weights [B, H, K]."""
+        """[B, H|1, 1, K], the real keys around the place of these weights [B, H, K]."""
         real = None if context.keep is None else context.keep[:, None, None]
         if self.window is None:
             return real
-        near = near_median(before, self.window)[:, :, None]
+        around = near_median if self.start == "first" else near_largest
+        near = around(before, self.window)[:, :, None]
         return near if real is None else near & real

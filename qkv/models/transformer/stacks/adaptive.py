@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from qkv.core.devices import surely_all
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.positions import Positions
 from qkv.models.transformer.channels import Halting, auxiliary_losses, haltings
@@ -87,7 +88,7 @@ class Adaptive(Universal):
             probability = torch.sigmoid(self.halt(state).squeeze(-1))
             enough = walk.spent + probability > 1 - self.epsilon
             walk.advance(state, probability, enough if number + 1 < self.num_layers else torch.ones_like(enough))
-            if not walk.running.any():
+            if surely_all(~walk.running):
                 break
         return walk
 

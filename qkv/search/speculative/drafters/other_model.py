@@ -31,6 +31,7 @@ class ModelDrafterConfig(DrafterConfig):
 
     def build(self, saved: SavedModel) -> "ModelDrafter":
         other = load_model(self.path)
+        other.model.to(saved.model.device)
         if not other.tokenizers.speaks_as(saved.tokenizers):
             raise UsageError(
                 f"{self.path}: has another vocabulary than the model it shall draft for; train it with tokenizers: the "

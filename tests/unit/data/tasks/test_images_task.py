@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
         ({}, {"model": {"kind": "vision", **SIZES, "num_heads": 3}}, "num_heads (3) must divide d_model (8)"),
         ({}, {"text": {"tgt": "char"}}, "text: data.kind images takes nothing; tgt was given"),
         ({}, {"objective": {"smoothing": "others_but_pad"}}, "classes have no padding; use others"),
-        ({}, {"objective": {"glancing": {}}}, "objective.glancing does not go with model.kind vision"),
+        ({}, {"objective": {"glancing": {}}}, "objective.glancing is not for model.kind vision"),
         ({"holdout": 3, "dev": {"kind": "npz", "path": "a.npz"}}, {}, "give dev or holdout, not both"),
     ],
 )

@@ -40,7 +40,7 @@ def test_the_model_tells_the_data_what_a_window_is(root: Path) -> None:
         ({"context": 9}, {}, "model.context (8) and data.context (9) must be equal; leave out data.context"),
         ({}, {"text": {"tgt": "char"}}, "text: data.kind series takes nothing; tgt was given"),
         ({}, {"model": {"d_model": 8, "num_heads": 2}}, "data.context: is missing"),
-        ({}, {"objective": {"noise": [{"kind": "drop", "rate": 0.1}]}}, "objective.noise does not go with model.kind"),
+        ({}, {"objective": {"noise": [{"kind": "drop", "rate": 0.1}]}}, "objective.noise is not for model.kind"),
         ({}, {"validation": {"metrics": ["bleu"]}}, "data.dev or data.holdout"),
         ({"period": 9}, {}, "period (9) must not be above context (8)"),
         ({"holdout": 3, "dev": {"kind": "csv", "path": "a.csv"}}, {}, "give dev or holdout, not both"),

@@ -13,6 +13,8 @@ from qkv.data.tasks.text_store import TextStore, split_text
 from qkv.data.tasks.text_stream import PackedStream, TextStream, packed_rows
 from qkv.data.tasks.texts import TextsConfig
 from qkv.text.character import CharacterConfig
+from qkv.text.folder import TokenizerPair
+from qkv.text.sentence_piece import SentencePieceConfig
 from tests.support.language import SENTENCES, words
 
 TOKENIZERS = words()
@@ -160,3 +162,17 @@ def test_data_check_speaks_for_texts(tmp_path: Path) -> None:
     assert f"  {SENTENCES[0]}" in said
     assert said.endswith("advice:\n  do this\n")
     assert report.as_dict()["parts"]["dev"]["lengths"]["max"] == 7
+
+
+def test_rows_with_sampled_pieces_are_never_too_long(tmp_path: Path) -> None:
+    """A text may have more pieces when they are sampled; the texts of a row still fit into it, most of them sampled."""
+    pieces = SentencePieceConfig(model="bpe", vocab_size=60, byte_fallback=False, sampling=0.5).train(SENTENCES * 4)
+    tokenizers = TokenizerPair(pieces, pieces)
+    task = task_of(config(tmp_path, max_tokens=32, packed=True))
+    store = task.prepare(task.parts(), tokenizers, tmp_path / "data")["train"]
+    stream = task.stream(store, tokenizers, BatchConfig(tokens=64), seed=1, sampling=True)
+    assert isinstance(stream, PackedStream)
+    batches = [stream.batch(0, index) for index in range(len(stream.plan(0)))]
+    assert max(batch.tgt_in.shape[1] for batch in batches) <= 32
+    tokens = sum(batch.num_tgt_tokens for batch in batches)
+    assert tokens > 1.1 * store.num_tokens

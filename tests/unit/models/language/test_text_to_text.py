@@ -64,6 +64,19 @@ def test_spans_of_a_batch() -> None:
     assert (pairs.src.shape[1], pairs.num_tgt_tokens) == (7, 4)
 
 
+def test_a_batch_of_texts_of_one_token_counts_nothing() -> None:
+    """There is no span to hide, and no row to read."""
+    config = TextToTextConfig.model_validate(sizes())
+    tokenizers = config.tokenizers(words())
+    objective = objective_of(ObjectiveConfig(), config, "texts", tokenizers, lambda: torch.ones(1))
+    batch = collate_texts(tokenizers.src.encode_batch(["cat", "dog"]), SPECIAL, [5, 6])
+    model = config.build(tokenizers)
+    for report in (objective.training_loss(model, batch, 1), objective.validation_loss(model, batch)):
+        assert (float(report.sum.detach()), report.nll, report.weight) == (0.0, 0.0, 0.0)
+    assert objective.training_loss(model, batch, 1).left_out == 2
+    objective.training_loss(model, batch, 1).sum.backward()
+
+
 def test_it_learns_spans_then_pairs_with_prefixes(tmp_path: Path) -> None:
     first = Trainer(recipe(tmp_path, training={"stop_after": "40u", "threads": 1})).train()
     assert first.scores["loss"] < 1.0

@@ -125,7 +125,7 @@ def test_the_loss_is_risk_and_likelihood() -> None:
     risk, usual = float(reports[0.0].sum.detach()), float(plain_loss.sum.detach())
     assert 0 < risk < float(batch.tgt_weight.sum())
     assert reports[0.0].weight == plain_loss.weight
-    assert reports[0.0].nll == pytest.approx(plain_loss.nll, rel=1e-5)
+    assert reports[0.0].nll == pytest.approx(float(plain_loss.nll), rel=1e-5)
     for likelihood in (0.5, 0.9):
         wanted = (1 - likelihood) * risk + likelihood * usual
         assert float(reports[likelihood].sum.detach()) == pytest.approx(wanted, rel=1e-5)

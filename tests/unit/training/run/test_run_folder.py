@@ -34,7 +34,17 @@ def finished(in_memory: Path, data: Path, forks: Forks) -> Path:
 
 def test_everything_is_there(finished: Path) -> None:
     there = {path.name for path in finished.iterdir()}
-    wanted = {"config.yaml", "tokenizer", "data", "checkpoints", "best", "metrics.jsonl", "events", "samples"}
+    wanted = {
+        "config.yaml",
+        "tokenizer",
+        "data",
+        "checkpoints",
+        "best",
+        "metrics.jsonl",
+        "events",
+        "samples",
+        "attention",
+    }
     assert there == {*wanted, "run.lock", "qkv.json"}
     assert leftovers(finished) == []
     assert sorted(path.name for path in (finished / "samples").iterdir()) == [
@@ -60,7 +70,7 @@ def test_metrics_say_what_happened(finished: Path) -> None:
     ]
     assert all(line["lr"] == 3e-3 for line in lines if "lr" in line)
     assert lines[0].keys() == {
-        *("update", "epoch", "loss", "nll", "grad_norm", "lr", "tokens_per_second", "tgt_tokens", "seconds")
+        *("update", "epoch", "loss", "nll", "grad_norm", "lr", "tokens_per_second", "tgt_tokens", "batch", "seconds")
     }
     assert lines[4].keys() == {"validation", "loss", "perplexity", "best", "cut"}
 

@@ -2,29 +2,34 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from qkv.core.errors import DataError, UsageError
 from qkv.core.figures import LIGHT, SERIES, VARIABLES, figure_file
 from qkv.data.alignments.words import WordAlignment
+from qkv.visual.beam_tree import Node
+from qkv.visual.depth import Depths, TokenDepth
+from qkv.visual.drafts import DraftPass
 from qkv.visual.figures.alignment import alignment_figure
 from qkv.visual.figures.attention import attention_figure
 from qkv.visual.figures.canvas import PaperFigure
 from qkv.visual.figures.curves import every_schedule, group_name, half_width, learning_figure, schedule_figure
+from qkv.visual.figures.parts import depth_figure, mask_figure, position_figure, wiring_figure
+from qkv.visual.figures.searches import beam_figure, drafts_figure, passes_figure
 from qkv.visual.figures.sinusoids import sinusoid_figure
 from qkv.visual.figures.tables import head_map_figure, length_figure, speed_figure
+from qkv.visual.passes import CanvasCell
 from tests.support.speaker import speaker
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
-
-def painted(figure: PaperFigure) -> "Axes":
+def painted(figure: PaperFigure) -> Axes:
     axes = Figure(layout="constrained").add_subplot()
     figure.paint(axes)
     return axes
@@ -50,7 +55,7 @@ def test_no_placeholder_colour_is_left_on_paper() -> None:
     marks = {to_rgba(mark) for mark in VARIABLES}
     kept: list[Figure] = []
 
-    def paint(axes: "Axes") -> None:
+    def paint(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], "o-", color=SERIES[1])
         axes.bar([0], [1], color=SERIES[2])
         axes.fill_between([0, 1], [0, 0], [1, 1], color=SERIES[3])
@@ -163,3 +168,50 @@ def test_the_map_of_heads(tmp_path: Path) -> None:
     assert [text.get_text() for text in axes.texts] == ["1.1", "1.2", "2.1", "2.2"]
     with pytest.raises(DataError, match="has no cross"):
         head_map_figure(path, "cross")
+
+
+def shown_texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_beam_on_paper_has_every_hypothesis() -> None:
+    start = Node("START", 0.0, None, 0, 0, best=True)
+    kept = [Node("ein", -0.5, start, 1, 0, best=True), Node("der", -1.5, start, 1, 1)]
+    end = Node("END", -0.6, kept[0], 2, 0, finished=True, best=True, score=-0.3)
+    axes = painted(beam_figure([start, *kept, end], "A beam"))
+    assert {"ein", "-0.50", "der", "-1.50", "END", "score -0.30"} <= set(shown_texts(axes))
+    # A box for each, and a line to each but the first.
+    assert len(axes.patches) == 4 + 3
+    dashed = [patch for patch in axes.patches if patch.get_linestyle() == "--"]
+    assert len(dashed) == 1
+
+
+def test_passes_and_drafts_on_paper() -> None:
+    rows = [[CanvasCell(7, "ein", 0.9, True), CanvasCell(8, "Hund", 0.25, False)]]
+    assert {"pass 1", "ein", "0.90", "Hund", "0.25"} == set(shown_texts(painted(passes_figure(rows, "Passes"))))
+    drafts = [DraftPass(0, ["ein"], "Hund", ["Tier", "da"]), DraftPass(2, [], "END", [])]
+    axes = painted(drafts_figure(drafts, "Drafts"))
+    assert {"pass 2", "ein", "Hund", "Tier", "da", "END"} <= set(shown_texts(axes))
+    assert len(axes.lines) == 2, "what was wrong is struck out"
+
+
+def test_masks_and_positions_on_paper() -> None:
+    mask = torch.ones(3, 3).tril().bool()
+    (panel,) = painted(mask_figure({"causal": mask}, "Masks")).child_axes
+    assert isinstance(panel, Axes)
+    assert panel.get_title(loc="left") == "causal"
+    (cells,) = panel.collections
+    assert len(cells.get_paths()) == 6
+    scores = torch.tensor([[1.0, torch.nan], [3.0, 2.0]])
+    (panel,) = painted(position_figure({"a head": scores}, "Positions")).child_axes
+    assert len(panel.collections[0].get_paths()) == 2, "the mean and NaN stay empty"
+
+
+def test_wirings_and_depths_on_paper() -> None:
+    axes = painted(wiring_figure({"last": torch.tensor([[0.0, 1.0], [0.0, 1.0]])}, "Wiring"))
+    assert {"last", "S0", "S1", "D1", "D2"} == set(shown_texts(axes))
+    depths = Depths([TokenDepth("a", 2)], [TokenDepth("b", 1)], 3, 3, "b")
+    axes = painted(depth_figure(depths, "Depth"))
+    assert {"read", "said", "a", "b"} <= set(shown_texts(axes))
+    filled = [patch for patch in axes.patches if to_rgba(patch.get_facecolor())[3] > 0.5]
+    assert (len(axes.patches), len(filled)) == (6, 3)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from qkv import Translator, capture_attention, look_inside
+from qkv.core.arrays import packed, packed_coarsely, unpacked
 from qkv.core.errors import UsageError
 from qkv.models.saved.folder import SavedModel
-from qkv.visual.see.arrays import packed, packed_coarsely, unpacked
 from qkv.visual.see.bertviz import bertviz_arrays, write_bertviz
 from qkv.visual.see.record import as_record
 from qkv.visual.see.sentence import see_sentence
@@ -37,6 +37,7 @@ def test_arrays_come_back() -> None:
     assert (unpacked(packed_coarsely(weights)) - weights).abs().max() <= 0.5 / 255 + 1e-6
     extreme = torch.tensor([torch.inf, -torch.inf, 1e9, torch.nan, -3.5])
     assert unpacked(packed(extreme)).tolist() == [65504.0, -65504.0, 65504.0, 0.0, -3.5]
+    assert unpacked(packed_coarsely(extreme)).tolist() == [1.0, 0.0, 1.0, 0.0, 0.0]
 
 
 def test_the_record_holds_what_was_seen(saved: SavedModel) -> None:

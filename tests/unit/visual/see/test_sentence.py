@@ -189,3 +189,9 @@ def test_a_head_that_copies_shows_its_gate_and_its_pointers() -> None:
     assert seen.copied.shape == (len(seen.written), 4)
     gate = seen.copied.sum(-1)
     assert bool(((gate > 0) & (gate < 1)).all())
+
+
+def test_tokens_of_the_source_are_those_of_its_own_vocabulary() -> None:
+    seen = see_sentence(decided_model(tgt_words=30), "w001 w017", {"kind": "greedy", "min_length": 2, "max_length": 3})
+    assert seen.src_tokens == ["w001", "w017", "</s>"]
+    assert all(token.startswith(("t", "<")) for token in seen.written)

@@ -1,0 +1,95 @@
+"""Where the tensors of a run or a translator are: `auto`, `cpu`, `cuda`, `cuda:N`, `mps` or `xpu`."""
+
+import re
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated
+
+import torch
+from pydantic import AfterValidator
+from torch import Tensor
+
+from qkv.core.errors import UsageError
+
+CPU = torch.device("cpu")
+NAMES = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?")
+WRITTEN = "auto, cpu, cuda, cuda:N (the N-th GPU, from 0), mps or xpu"
+
+
+def _known(name: str) -> str:
+    if not NAMES.fullmatch(name):
+        raise ValueError(f"{name!r} is not a device; give {WRITTEN}")
+    return name
+
+
+DeviceName = Annotated[str, AfterValidator(_known)]
+"""The name of a device in a config; whether the machine has one is seen when it is used."""
+
+
+def choose_device(name: str, number: int | None = None) -> torch.device:
+    """The device of that name; raises UsageError if this machine has none. `auto`: the accelerator, else the CPU.
+
+    `number` is which of several devices of the kind to take if the name does not say so.
+    """
+    if name == "auto":
+        found = torch.accelerator.current_accelerator(check_available=True)
+        name = "cpu" if found is None else found.type
+    elif not NAMES.fullmatch(name):
+        raise UsageError(f"{name!r} is not a device; give {WRITTEN}")
+    kind, _, index = name.partition(":")
+    if kind == "cpu":
+        return CPU
+    device = torch.device(name if index or number is None else f"{kind}:{number}")
+    if problem := _problem(device):
+        raise UsageError(f"device {device}: {problem}; use device cpu or auto")
+    return device
+
+
+def _problem(device: torch.device) -> str | None:
+    """Why the device cannot be used."""
+    module = torch.get_device_module(device.type)
+    if not module.is_available():
+        return f"PyTorch {torch.__version__} finds no {device.type} device on this machine"
+    if (device.index or 0) >= module.device_count():
+        return f"this machine has {module.device_count()} of that kind, numbered from 0"
+    return None
+
+
+def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor on the device; it goes to an accelerator from pinned memory, without waiting."""
+    if tensor.device == CPU and torch.device(device).type in ("cuda", "xpu"):
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def surely_all(mask: Tensor) -> bool:
+    """Whether all are True, as far as that is known without waiting: False on an accelerator."""
+    return mask.device.type == "cpu" and bool(mask.all())
+
+
+def described(device: torch.device) -> str:
+    """The name of the hardware, for a message."""
+    if device.type in ("cuda", "xpu"):
+        return f"{device} ({torch.get_device_module(device.type).get_device_name(device)})"
+    return str(device)
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """float64, or float32 where the device has no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The type of matrix products on this device; None: that of their inputs."""
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return None
+
+
+def autocast_to(
+    device: torch.device, low: torch.dtype | None, cache: bool | None = None
+) -> AbstractContextManager[object]:
+    """Context in which matrix products on this device have the type `low`; None: that of their inputs."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, low, enabled=low is not None, cache_enabled=cache)

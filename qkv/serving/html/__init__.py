@@ -1,0 +1,1 @@
+"""HTML: what of a page is translated, and where its tags go."""

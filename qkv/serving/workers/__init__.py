@@ -1,0 +1,1 @@
+"""The processes that decode, and the queue in front of them."""

@@ -1,0 +1,1 @@
+"""One update: its batches, the precision of its products, its gradient."""
