@@ -154,6 +154,21 @@ def test_right_to_left(watched: Watched, server: LiveServer) -> None:
     assert watched.page.evaluate("document.activeElement.textContent") == "بالعالم"
 
 
+def test_a_late_frame_does_not_select_what_was_typed(watched: Watched, server: LiveServer) -> None:
+    from playwright.sync_api import expect
+
+    watched.visit(server.address)
+    source = watched.page.locator("#source")
+    expect(source).not_to_have_value("", timeout=30_000)
+    watched.page.evaluate("() => { window.late = []; window.requestAnimationFrame = (f) => late.push(f) }")
+    source.focus()
+    watched.page.keyboard.press("Control+a")
+    watched.page.keyboard.type(TEXT[:2])
+    watched.page.evaluate("() => late.forEach((f) => f(performance.now()))")
+    watched.page.keyboard.type(TEXT[2:])
+    assert source.input_value() == TEXT
+
+
 def test_by_keyboard_alone(watched: Watched, server: LiveServer) -> None:
     watched.visit(server.address)
     keyboard = watched.page.keyboard
