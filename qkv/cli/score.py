@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from qkv.cli.shared.alignment_options import Head, Layer, Shifted, given_head
 from qkv.cli.shared.evaluation_options import Data, Device
 from qkv.cli.translate import Invalid
 
@@ -89,13 +90,9 @@ def align(
     model: Annotated[Path, typer.Argument(help="The folder of a model or of a run.")],
     src: Annotated[Path, typer.Option(help="The sources, one per line.")],
     tgt: Annotated[Path, typer.Option(help="The targets, one per line.")],
-    layer: Annotated[int | None, typer.Option(min=1, help="Decoder layer, counted from 1; default: chosen.")] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="Its head, counted from 1; 0: the mean over all; default: chosen.")
-    ] = None,
-    shifted: Annotated[
-        bool, typer.Option("--shifted", help="Take the step that reads a target word, not the one that predicts it.")
-    ] = False,
+    layer: Layer = None,
+    head: Head = None,
+    shifted: Shifted = False,
     gold: Annotated[
         Path | None, typer.Option(help="True links (possible ones: 1?2): choose the head by them, and give the AER.")
     ] = None,
@@ -109,7 +106,6 @@ def align(
 ) -> None:
     """Align the words of given pairs by the attention of a model: a line of links for each pair."""
     from qkv.cli.shared.streams import require_stdout
-    from qkv.core.errors import UsageError
     from qkv.core.outputs import require_writable
     from qkv.core.progress import default_reporter
     from qkv.data.batching import in_chunks
@@ -118,14 +114,13 @@ def align(
     from qkv.translate.align import Aligner
     from qkv.visual.figures.alignment import alignment_figure
 
-    if (layer is None) != (head is None) or (shifted and layer is None):
-        raise UsageError("give --layer and --head together, or neither: then they and the step are chosen")
+    given = given_head(layer, head, shifted, "then they and the step are chosen")
     require_writable({"--figure": figure}, [src, tgt, gold])
     require_stdout()
     pairs = list(paired(read_texts(src, invalid_utf8), read_texts(tgt, invalid_utf8), (src, tgt)))
     truth = None if gold is None else _truth(gold, len(pairs))
     aligner = Aligner(model)
-    chosen = _head(aligner, layer, head, shifted, pairs[:CHOSEN_ON], truth)
+    chosen = given or _best_head(aligner, pairs[:CHOSEN_ON], truth)
     reporter = default_reporter(quiet=2.0)
     counting = reporter.counting("Aligning")
     links: list[frozenset[Link]] = []
@@ -156,29 +151,14 @@ def _truth(gold: Path, pairs: int) -> "list[Alignment]":
     return truth
 
 
-def _head(
-    aligner: "Aligner",
-    layer: int | None,
-    head: int | None,
-    shifted: bool,
-    pairs: "Sequence[TextPair]",
-    truth: "list[Alignment] | None",
-) -> "AlignmentHead":
-    """The given one, which must be there, or the one that is best on `pairs`, which is named on stderr."""
-    from qkv.core.errors import UsageError
+def _best_head(aligner: "Aligner", pairs: "Sequence[TextPair]", truth: "list[Alignment] | None") -> "AlignmentHead":
+    """The one that is best on `pairs`, which is named on stderr."""
     from qkv.evaluation.alignment import best_head
-    from qkv.translate.align import AlignmentHead
 
-    if layer is None or head is None:
-        chosen = best_head(aligner, pairs, None if truth is None else truth[: len(pairs)])
-        step = " --shifted" if chosen.shifted else ""
-        typer.echo(f"chosen: {chosen} (--layer {chosen.layer} --head {chosen.head}{step})", err=True)
-        return chosen
-    given, known = AlignmentHead(layer, head, shifted), aligner.heads()
-    if given not in known:
-        layers, heads = max(one.layer for one in known), max(one.head for one in known)
-        raise UsageError(f"--layer {layer} --head {head}: the model has layers 1 to {layers} and heads up to {heads}")
-    return given
+    chosen = best_head(aligner, pairs, None if truth is None else truth[: len(pairs)])
+    step = " --shifted" if chosen.shifted else ""
+    typer.echo(f"chosen: {chosen} (--layer {chosen.layer} --head {chosen.head}{step})", err=True)
+    return chosen
 
 
 def _formatted(alignment: "WordAlignment", style: str) -> str:

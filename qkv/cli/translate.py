@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from qkv.cli.shared.alignment_options import Head, Layer, Shifted, given_head
 from qkv.cli.shared.evaluation_options import Device
 from qkv.cli.shared.job_options import Column, On, RowsPerShard
 
@@ -64,6 +65,9 @@ def translate(
         Literal["weights", "pharaoh", "matrix"] | None,
         typer.Option(help="Add links of words (pharaoh), a drawing (matrix), or with --json the weights of tokens."),
     ] = None,
+    layer: Layer = None,
+    head: Head = None,
+    shifted: Shifted = False,
     copies: Annotated[
         bool, typer.Option("--copies", help="Add which tokens were copied, and from where, with --json.")
     ] = False,
@@ -90,6 +94,11 @@ def translate(
         raise UsageError("--alignment weights goes with --json, and pharaoh and matrix go without it")
     if alignment and not as_json and (nbest is not None or scores):
         raise UsageError(f"--alignment {alignment} is written behind the text alone; leave out --nbest and --scores")
+    chosen = given_head(layer, head, shifted, "then it is the mean over the heads of the last layer")
+    if chosen is not None and alignment is None:
+        raise UsageError("--layer and --head say where an alignment is read; add --alignment pharaoh")
+    if chosen is not None and ensemble:
+        raise UsageError("--layer and --head are those of one model; leave out --with")
     if copies and not as_json:
         raise UsageError("--copies is written as JSON only; add --json")
     if on is not None and not (given and written):
@@ -114,7 +123,7 @@ def translate(
     here: int | Literal["auto"] = "auto" if on else workers or "auto"
     translator = config.translator([model, *(ensemble or [])], engine, here, draft, device)
     options = DecodeOptions(
-        nbest or 1, alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
+        nbest or 1, chosen or alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
     )
     reporter = _reporter(output)
     work = LineWork(translator, options, _formatter(as_json, nbest, scores, alignment), str(source or STDIN), reporter)

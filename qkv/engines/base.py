@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from qkv.engines.alignments import AlignmentHead
 from qkv.search.base import Constraints, SearchConfig, Watch
 from qkv.search.hypothesis import Hypothesis
 
@@ -16,8 +17,8 @@ class DecodeRequest:
     nbest: int
     constraints: Sequence[Constraints]
     """One per source."""
-    attention: bool = False
-    """Whether hypotheses include cross-attention weights."""
+    attention: bool | AlignmentHead = False
+    """Whether hypotheses include cross-attention weights, and of which head; True: the mean over the last layer's."""
     token_scores: bool = True
     """Whether hypotheses include the log-probability of each token. Without it, an engine may leave the lists empty."""
     detokenize: Sequence[Callable[[list[int]], str]] = ()
@@ -35,6 +36,7 @@ class DecodeRequest:
     def obstacles(self) -> list[str]:
         """What only the engine torch can give."""
         wanted = {"likely tokens for each position": self.likely, "partial outputs": self.watch}
+        wanted["attention of a chosen head"] = isinstance(self.attention, AlignmentHead)
         return [f"it gives no {what}" for what, asked in wanted.items() if asked]
 
 

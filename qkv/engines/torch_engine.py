@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from qkv.core.devices import moved
 from qkv.data.batch import padded
+from qkv.engines.alignments import AlignmentHead, with_alignments
 from qkv.engines.base import DecodeRequest
 from qkv.engines.copies import with_copies
 from qkv.engines.likely import with_likely
@@ -75,12 +76,14 @@ class TorchEngine:
             nbest=request.nbest,
             constraints=request.constraints,
             after_step=request.after_step,
-            attention=request.attention,
+            attention=request.attention is True,
             detokenize=request.detokenize,
             watch=request.watch,
         )
         with evaluating(self.models):
             found = search.search(task, self.searched)
+            if isinstance(request.attention, AlignmentHead):
+                found = with_alignments(self.models, sources, found, request.attention)
             found = with_copies(self.models, sources, found) if request.copies else found
             return with_likely(self.models, sources, found, request.likely) if request.likely else found
 

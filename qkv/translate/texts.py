@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from qkv.core.errors import ArgumentError, QkvError, UsageError
 from qkv.data.batching import by_length
+from qkv.engines.alignments import AlignmentHead
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.search.base import Constraints, SearchConfig
 from qkv.search.hypothesis import Hypothesis, LikelyId
@@ -61,7 +62,8 @@ class DecodeOptions:
     """What to return for every text."""
 
     nbest: int = 1
-    alignment: bool = False
+    alignment: bool | AlignmentHead = False
+    """Whether to say where tokens look in the source, and which head says so; True: the mean over the last layer's."""
     token_scores: bool = True
     """Without them some engines are faster."""
     forbidden: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from qkv.core.devices import CPU
 from qkv.core.errors import UsageError
 from qkv.core.files import read_manifest
 from qkv.data.batching import in_chunks
+from qkv.engines.alignments import AlignmentHead
 from qkv.engines.base import DecodeRequest
 from qkv.engines.choose import Engines
 from qkv.engines.drafts import choose_draft
@@ -165,7 +166,7 @@ class Translator:
         self,
         texts: str,
         nbest: int = 1,
-        alignment: bool = False,
+        alignment: bool | AlignmentHead = False,
         token_scores: bool = True,
         prefixes: str | None = None,
         forbidden: Iterable[str] = (),
@@ -180,7 +181,7 @@ class Translator:
         self,
         texts: Iterable[str],
         nbest: int = 1,
-        alignment: bool = False,
+        alignment: bool | AlignmentHead = False,
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         forbidden: Iterable[str] = (),
@@ -194,7 +195,7 @@ class Translator:
         self,
         texts: Any,
         nbest: int = 1,
-        alignment: bool = False,
+        alignment: bool | AlignmentHead = False,
         token_scores: bool = True,
         prefixes: Any = None,
         forbidden: Iterable[str] = (),
@@ -206,7 +207,8 @@ class Translator:
         """The translation of one text, or of each text of a list, in order; an empty text has an empty one.
 
         `nbest` asks for so many outputs of a text (`Translation.alternatives`), `alignment` for how much each of their
-        tokens attended to each source token. `prefixes` has the beginning and `required` the words of the output of
+        tokens attended to each source token (True: by the mean over the heads of the last layer; an `AlignmentHead`:
+        by that one). `prefixes` has the beginning and `required` the words of the output of
         each text (of one text, its beginning and its words); `forbidden` words are in none. Each of these is one
         sequence of tokens: the same letters in other pieces are something else. `copies` asks a model with a head that
         copies which tokens it copied, and from where (`Translation.copied`). `likely` asks for so many of the most
@@ -238,7 +240,7 @@ class Translator:
         self,
         lines: Iterable[str],
         nbest: int = 1,
-        alignment: bool = False,
+        alignment: bool | AlignmentHead = False,
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         forbidden: Iterable[str] = (),

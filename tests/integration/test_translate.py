@@ -134,6 +134,13 @@ def test_forms(model: Path, lines: Path, straight: str, forks: Forks) -> None:
     drawn = quiet(forks.qkv("translate", model, *TORCH, "--alignment", "matrix", stdin=lines)).splitlines()
     assert drawn[0] == told[0]["text"]
     assert len(drawn) > 2 * len(linked)
+    by_head = "--layer", 1, "--head", 2
+    linked = quiet(forks.qkv("translate", model, *TORCH, "--alignment", "pharaoh", *by_head, stdin=lines)).splitlines()
+    assert [line.split("\t")[0] for line in linked] == [one["text"] for one in told]
+    unknown = forks.qkv("translate", model, *TORCH, "--alignment", "matrix", "--layer", 9, "--head", 0, stdin=lines)
+    assert "the decoder has the layers 1 to" in refused(unknown, 2)
+    assert "give --layer and --head together" in refused(forks.qkv("translate", model, "--layer", 1), 2)
+    assert "add --alignment" in refused(forks.qkv("translate", model, *by_head), 2)
     assert "goes with --json" in refused(forks.qkv("translate", model, "--alignment", "weights"), 2)
     assert "leave out --nbest" in refused(forks.qkv("translate", model, "--alignment", "matrix", "--scores"), 2)
 

@@ -136,12 +136,9 @@ def alignment(
     out: Out = None,
 ) -> None:
     """Draw how the words of a pair align by attention; qkv align finds the best head and takes many pairs."""
-    from qkv.core.errors import UsageError
     from qkv.translate.align import Aligner, AlignmentHead
     from qkv.visual.figures.alignment import alignment_figure
 
     aligner, chosen = Aligner(model), AlignmentHead(layer, head)
-    if chosen not in aligner.heads():
-        raise UsageError(f"--layer {layer} --head {head}: the model has no such head")
     (found,) = aligner.align([(src, tgt)], chosen)
     _write(out, "alignment", alignment_figure({str(chosen): found}, f"Alignment of: {src}"))

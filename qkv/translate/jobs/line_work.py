@@ -12,6 +12,7 @@ from typing import Any
 
 from qkv.core.progress import Reporter
 from qkv.data.texts import STDIN, Invalid, Survey, count_ahead, paired, read_texts, stream_texts, survey
+from qkv.engines.alignments import AlignmentHead
 from qkv.text.unknown.count import UnknownCount
 from qkv.translate.jobs.job import open_job
 from qkv.translate.output import Formatter, LongLines, PassCount, Translation
@@ -99,7 +100,7 @@ class LineWork:
             "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
-            "form of output": [self.formatter.__name__, options.nbest, options.alignment],
+            "form of output": [self.formatter.__name__, options.nbest, _plain(options.alignment)],
             "version of qkv": version("qkv"),
         }
 
@@ -110,6 +111,11 @@ def read_sources(path: Path | None, prefixes: Path | None, invalid: Invalid) -> 
     if prefixes is None:
         return map(SourceText, texts)
     return starmap(SourceText, paired(texts, read_texts(prefixes, invalid), (path or STDIN, prefixes)))
+
+
+def _plain(alignment: bool | AlignmentHead) -> bool | list[int]:
+    """As JSON reads it back."""
+    return list(alignment) if isinstance(alignment, AlignmentHead) else alignment
 
 
 def _write_out(content: bytes) -> None:

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from qkv.core.errors import UsageError
 from qkv.data.alignments.pharaoh import parse_alignment
 from qkv.evaluation.alignment import best_head, score_alignments
 from qkv.layers.attention.recording import capture_attention
 from qkv.models.saved.folder import SavedConfig, SavedModel
 from qkv.translate.align import Aligner, AlignmentHead
+from qkv.translate.output import words_of_translation
+from qkv.translate.translator import Translator
 from tests.support.small import small_config, small_model, small_text
 
 PAIRS = [("aa ab bc", "ba cb"), ("ca", "aa bb cc ab"), ("bb ba", "cc")]
@@ -71,3 +74,28 @@ def test_batches_do_not_matter(aligner: Aligner) -> None:
         aligner.align(PAIRS, AlignmentHead(1, 2)), one_by_one.align(PAIRS, AlignmentHead(1, 2)), strict=True
     ):
         np.testing.assert_allclose(together.weights, alone.weights, atol=1e-6)
+
+
+def test_a_translation_is_aligned_by_the_head_that_is_named(aligner: Aligner) -> None:
+    """As the pair of source and output is; by the mean over the last layer's heads, as the search itself records it."""
+    translator = Translator(aligner.saved, engine="torch", search={"kind": "beam", "size": 3, "max_length": 6})
+    sources = [src for src, _ in PAIRS]
+    for head in (AlignmentHead(1, 2), AlignmentHead(2, 1, shifted=True)):
+        for source, own in zip(sources, translator.translate(sources, nbest=2, alignment=head), strict=True):
+            for one in (own, *own.alternatives):
+                (wanted,) = aligner.align([(source, one.text)], head)
+                np.testing.assert_allclose(words_of_translation(one).weights, wanted.weights, atol=1e-5)
+    plain, named = (translator.translate(sources, alignment=how) for how in (True, AlignmentHead(2, 0)))
+    for one, two in zip(plain, named, strict=True):
+        np.testing.assert_allclose(np.array(one.alignment), np.array(two.alignment), atol=1e-5)
+
+
+def test_a_head_that_is_not_there(aligner: Aligner) -> None:
+    translator = Translator(aligner.saved, engine="torch", search="greedy")
+    with pytest.raises(UsageError, match="the decoder has the layers 1 to 2"):
+        aligner.align(PAIRS, AlignmentHead(3, 1))
+    with pytest.raises(UsageError, match="layer 2 has the heads 1 to 2, and 0 is their mean"):
+        translator.translate("a b", alignment=AlignmentHead(2, 3))
+    both = Translator([aligner.saved, aligner.saved], engine="torch", search="greedy")
+    with pytest.raises(UsageError, match="give one model"):
+        both.translate("a b", alignment=AlignmentHead(1, 1))
