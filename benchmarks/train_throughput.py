@@ -28,60 +28,26 @@ times too high. What others use is measured before each turn, recorded, and warn
 """
 
 import argparse
-import collections
 import functools
 import json
 import os
 import platform
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 from peers.configs import BATCH_TOKENS, DROPOUT, LABEL_SMOOTHING, LEARNING_RATE, eole_config, joeynmt_config
+from peers.launch import launch
+from peers.pieces import write_pieces
 
-PIECES = 8000
 MAX_BUSY = 0.1
 Train = Callable[[Path], Path]
 MakeConfig = Callable[[Path, Path, int], dict[str, Any]]
 PROBE = Path(__file__).parent / "peers" / "probe.py"
-
-
-def prepare(raw: Path, data: Path) -> None:
-    """Write train and val as pieces, and the pieces that occur in train as the vocabulary of all systems."""
-    if (data / "vocabulary.txt").exists():
-        return
-    data.mkdir(parents=True, exist_ok=True)
-    sentencepiece.SentencePieceTrainer.train(
-        input=[str(raw / "train.en"), str(raw / "train.de")],
-        model_prefix=str(data / "bpe"),
-        model_type="bpe",
-        vocab_size=PIECES,
-        character_coverage=1.0,
-        minloglevel=2,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(data / "bpe.model"))
-    counts: collections.Counter[str] = collections.Counter()
-    for name in ("train.en", "train.de", "val.en", "val.de"):
-        lines = (raw / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        pieces = processor.encode(lines, out_type=str)
-        (data / name).write_text("".join(" ".join(line) + "\n" for line in pieces), encoding="utf-8")
-        if name.startswith("train"):
-            counts.update(piece for line in pieces for piece in line)
-    (data / "vocabulary.txt").write_text("".join(piece + "\n" for piece, _ in counts.most_common()), encoding="utf-8")
-
-
-def launch(command: list[str], log: Path) -> None:
-    with log.open("w", encoding="utf-8") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
-    if status:
-        tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
-        raise SystemExit(f"{tail}\n{' '.join(command)}: exit status {status}; the whole log is {log}")
 
 
 def run_ours(qkv: Path, data: Path, run: Path, updates: int) -> Path:
@@ -180,7 +146,7 @@ def main() -> None:
     options = parse_options()
     options.work = options.work.resolve()
     data, total = options.work / "data", options.warmup + options.updates
-    prepare(options.data, data)
+    write_pieces(options.data, data)
     systems: dict[str, Train] = {}
     if not options.peers_only:
         systems["qkv"] = functools.partial(run_ours, options.qkv.absolute(), data, updates=total)
