@@ -1,14 +1,17 @@
-"""The same texts through the command line, Python, REST and both clients: every answer is the same, byte for byte.
+"""The same texts through the command line, Python, REST, both clients and the page: every answer is the same.
 
-    pip install 'qkv[serve,client]'
+    pip install 'qkv[serve,client]' playwright     # and a Chromium, or its path in QKV_CHROMIUM
     python benchmarks/same_everywhere.py es-en --texts test.spa --source es --target en --count 200
 
-Prints how many texts were compared, and exits with 1 if an answer differs. The page asks /v1/translate, too.
+Prints how many texts were compared, and exits with 1 if an answer differs. The page is the real one in a real browser:
+each text is put into its text field, and what it then shows is read.
 """
 
 import argparse
 import asyncio
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +27,7 @@ QKV = [sys.executable, "-c", "from qkv.cli import main; main()"]
 AT_ONCE = 50
 SECONDS = 120
 """How long a request may take."""
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def by_command(model: str, texts: list[str]) -> list[dict[str, Any]]:
@@ -62,6 +66,28 @@ def by_async_client(address: str, texts: list[str]) -> list[Any]:
     return asyncio.run(ask())
 
 
+def by_page(address: str, texts: list[str]) -> list[str]:
+    """The page at /: what stands in it when it no longer says that it is waiting."""
+    from playwright.sync_api import sync_playwright
+
+    found = os.environ.get("QKV_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        sys.exit("no Chromium; install one (apt-get install chromium), or name it by QKV_CHROMIUM")
+    shown: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        page = browser.new_page()
+        page.set_default_timeout(1000 * SECONDS)
+        page.goto(address)
+        page.locator(".speed").wait_for()
+        for text in texts:
+            page.locator("#source").fill(text)
+            page.locator(".output:not(.stale) .words").wait_for()
+            shown.append(page.locator(".words").text_content() or "")
+        browser.close()
+    return shown
+
+
 def compare(model: str, address: str, texts: list[str], source: str, target: str) -> dict[str, int]:
     """How many answers differ from Python's, for each way: in their text, and in anything else."""
     python = json.loads(json.dumps([each.as_dict() for each in Translator(model).translate(texts)]))
@@ -73,7 +99,10 @@ def compare(model: str, address: str, texts: list[str], source: str, target: str
         ways["client"] += by_client(address, some)
         ways["async"] += by_async_client(address, some)
         libre += by_libretranslate(address, some, source, target)
-    found = {"LibreTranslate's interface": sum(a != b["text"] for a, b in zip(libre, python, strict=True))}
+    texts_only = {"LibreTranslate's interface": libre, "page": by_page(address, texts)}
+    found = {
+        way: sum(a != b["text"] for a, b in zip(answers, python, strict=True)) for way, answers in texts_only.items()
+    }
     for way, answers in ways.items():
         found[way] = sum(
             a["text"] != b["text"] or a["tokens"] != b["tokens"] for a, b in zip(answers, python, strict=True)
