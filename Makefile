@@ -80,11 +80,11 @@ $(BIN)/python:
 # The stamps are written last, so an interrupted installation is taken up again.
 .venv/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into .venv; the first time this takes a few minutes."
-	$(INSTALL) -e '.[demo,fast,serve,visual]'
+	$(INSTALL) -e '.[demo,docx,fast,serve,visual]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(INSTALL) -e '.[client,demo,examples,fast,hf,images,onnx,parquet,ray,serve,visual,dev]'
+	$(INSTALL) -e '.[client,demo,docx,examples,fast,hf,images,onnx,parquet,ray,serve,visual,dev]'
 	@touch $@
 
 .venv/installed-docs: .venv/installed

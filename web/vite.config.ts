@@ -12,5 +12,5 @@ export default defineConfig({
     target: 'es2022',
     rolldownOptions: { input: 'src/main.ts' },
   },
-  test: { include: ['tests/**/*.test.ts'], environment: 'node' },
+  test: { include: ['tests/**/*.test.ts'], environment: 'node', testTimeout: 60_000 },
 });

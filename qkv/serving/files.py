@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from qkv.serving.html.markup import Markup
+from qkv.serving.word import can_read_word, word_document
 from qkv.translate.output import Translation
 
 TIMES = re.compile(r"\d+:\d\d:\d\d[,.]\d+ --> .*")
@@ -18,15 +19,15 @@ class Pieces(NamedTuple):
     """The texts of a file, and how it is written with others in their place."""
 
     texts: list[str]
-    filled: Callable[[Sequence[Translation]], str]
+    filled: Callable[[Sequence[Translation]], bytes]
 
 
-def text_lines(content: str, whole: bool) -> Pieces:
+def text_lines(content: bytes, whole: bool) -> Pieces:
     """Every line that is not blank."""
     return _lines(content, lambda lines: [bool(line.strip()) for line in lines])
 
 
-def subtitles(content: str, whole: bool) -> Pieces:
+def subtitles(content: bytes, whole: bool) -> Pieces:
     """SubRip: the lines below those with times."""
 
     def spoken(lines: Sequence[str]) -> list[bool]:
@@ -40,27 +41,42 @@ def subtitles(content: str, whole: bool) -> Pieces:
     return _lines(content, spoken)
 
 
-def markup(content: str, whole: bool) -> Pieces:
+def markup(content: bytes, whole: bool) -> Pieces:
     """HTML: what stands between tags; with `whole`, between the tags of blocks."""
-    page = Markup(content, whole)
-    return Pieces(page.texts, page.filled)
+    page = Markup(content.decode("utf-8-sig"), whole)
+    return Pieces(page.texts, lambda outputs: page.filled(outputs).encode())
 
 
-FORMATS: dict[str, Callable[[str, bool], Pieces]] = {".txt": text_lines, ".srt": subtitles, ".html": markup}
+def word(content: bytes, whole: bool) -> Pieces:
+    """A Word document: its paragraphs."""
+    return Pieces(*word_document(content, whole))
 
 
-def _lines(content: str, chosen: Callable[[Sequence[str]], list[bool]]) -> Pieces:
-    lines = content.split("\n")
+FORMATS: dict[str, Callable[[bytes, bool], Pieces]] = {
+    ".txt": text_lines,
+    ".srt": subtitles,
+    ".html": markup,
+    ".docx": word,
+}
+
+
+def readable_formats() -> list[str]:
+    """The formats for which everything is installed."""
+    return [suffix for suffix in FORMATS if suffix != ".docx" or can_read_word()]
+
+
+def _lines(content: bytes, chosen: Callable[[Sequence[str]], list[bool]]) -> Pieces:
+    lines = content.decode("utf-8-sig").split("\n")
     texts = chosen(lines)
 
-    def filled(outputs: Sequence[Translation]) -> str:
+    def filled(outputs: Sequence[Translation]) -> bytes:
         remaining = iter([each.text for each in outputs])
         # An output is one line, whatever it holds, and ends as the line did.
         new = [
             " ".join(next(remaining).split()) + ("\r" if line.endswith("\r") else "") if is_text else line
             for line, is_text in zip(lines, texts, strict=True)
         ]
-        return "\n".join(new)
+        return "\n".join(new).encode()
 
     return Pieces([line.strip() for line, is_text in zip(lines, texts, strict=True) if is_text], filled)
 

@@ -150,7 +150,7 @@ def test_files_are_dropped_and_saved(live: Watched) -> None:
         assert Path(saved.value.path()).read_text() == content.replace(TEXT, wanted)
         assert saved.value.suggested_filename == f"{name[0]}_en{name[1:]}"
     live.page.evaluate(drop, ["x.exe", "x"])
-    assert "Only .txt, .srt, .html" in live.page.get_by_role("alert").inner_text()
+    assert "Only .txt, .srt, .html, .docx" in live.page.get_by_role("alert").inner_text()
     live.page.locator("input[type=file]").set_input_files(
         {"name": "p.html", "mimeType": "text/html", "buffer": f"<p>{TEXT}</p>".encode()}
     )
@@ -220,3 +220,14 @@ def test_the_same_as_the_library_and_the_client(live: Watched, server: LiveServe
         live.page.locator("#source").fill(text)
         live.page.locator(".output:not(.stale)").wait_for()
         live.expect_text(".words", wanted)
+
+
+def test_the_script_and_the_style_are_sent_once(watched: Watched, server: LiveServer) -> None:
+    sent = "performance.getEntriesByType('resource').filter(each => /live[.](js|css)/.test(each.name))"
+    sizes = []
+    for _ in range(2):
+        watched.visit(server.address)
+        assert watched.page.evaluate(f"{sent}.every(each => each.decodedBodySize > 10000)")
+        sizes.append(watched.page.evaluate(f"{sent}.map(each => each.transferSize)"))
+    assert min(sizes[0]) > 10000
+    assert sizes[1] == [0, 0], "the browser has them"

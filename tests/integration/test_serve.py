@@ -1,6 +1,7 @@
 """A real server with worker processes: the interface of LibreTranslate, its limits, and faults."""
 
 import concurrent.futures
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import docx
 import httpx2
 import pytest
 
@@ -83,9 +85,16 @@ def test_files(http: httpx2.Client) -> None:
         fetched = http.get(made.json()["translatedFileUrl"])
         assert fetched.content.decode() == expected
         assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+_bb\.\w+"', fetched.headers["content-disposition"])
+    document = docx.Document()
+    document.add_paragraph("su").runs[0].bold = True
+    document.save(written := io.BytesIO())
+    made = http.post("/translate_file", data=fields, files={"file": ("letter.docx", written.getvalue())})
+    letter = docx.Document(io.BytesIO(http.get(made.json()["translatedFileUrl"]).content))
+    assert [(run.text, run.bold) for run in letter.paragraphs[0].runs] == [("SU", True)]
     for name, given, message in (
-        ("x.exe", b"su", "Invalid request: file format not supported; give one of .txt, .srt, .html"),
+        ("x.exe", b"su", "Invalid request: file format not supported; give one of .txt, .srt, .html, .docx"),
         ("x.txt", b"\xff", "Invalid request: the file is not valid UTF-8"),
+        ("x.docx", b"su", "Invalid request: the file is not a Word document (.docx) that can be read"),
         ("x.txt", b"a" * 5001, "Invalid request: a line of the file exceeds text limit (5000)"),
     ):
         refused = http.post("/translate_file", data=fields, files={"file": (name, given)})

@@ -95,6 +95,13 @@ def test_attention_over_an_image_is_drawn(run: Path, tmp_path: Path, forks: Fork
     assert shown.count("<image") == 1
     assert "head 2" in shown
     assert "layer 1" in shown
+    quiet(forks.qkv("show", "image", run, tmp_path / "a.png", "--out", tmp_path / "map.png"))
+    with Image.open(tmp_path / "map.png") as figure:
+        assert len(figure.convert("RGB").getcolors(1 << 24) or []) > 20, "heat maps have many colours"
+    quiet(forks.qkv("show", "image", run, tmp_path / "a.png", "--out", tmp_path / "map.pdf"))
+    assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
+    ended = forks.qkv("show", "image", run, tmp_path / "a.png", "--out", tmp_path / "map.jpg")
+    assert ended.complaint == "a figure is written as .svg, .png or .pdf, not as .jpg"
 
 
 def test_data_are_looked_at_before(folder: Path, scratch: Path, forks: Forks) -> None:

@@ -20,7 +20,7 @@ class LiveServer(NamedTuple):
 
     def wait(self) -> None:
         """Until a worker has its models loaded."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while httpx2.get(f"{self.address}/health/ready").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -39,5 +39,5 @@ def live_server(*words: str) -> Iterator[LiveServer]:
         yield LiveServer(match[0], process)
     finally:
         process.send_signal(signal.SIGTERM)
-        left = process.communicate(timeout=60)[1]
+        left = process.communicate(timeout=300)[1]
         assert "Traceback" not in left

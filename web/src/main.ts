@@ -2,6 +2,7 @@ import { mount } from 'svelte';
 import App from './App.svelte';
 import { type PageData, layersOf, readRecord, sidesOf } from './data/record';
 import { type PackedRun, readRun } from './data/run';
+import { language, t } from './lib/language.svelte';
 import { START, fitted, parsed, selection } from './lib/selection.svelte';
 import RunApp from './run/RunApp.svelte';
 import './style.css';
@@ -13,7 +14,7 @@ interface RunsData {
 
 async function show(target: HTMLElement, data: PageData | RunsData | null): Promise<void> {
   if (!data) {
-    target.textContent = 'This page holds no sentence; write one by: qkv see MODEL "text"';
+    target.textContent = t('This page holds no sentence; write one by: qkv see MODEL "text"');
     return;
   }
   if ('runs' in data) {
@@ -31,8 +32,9 @@ async function show(target: HTMLElement, data: PageData | RunsData | null): Prom
   mount(App, { target, props: { records } });
 }
 
+if (navigator.language.startsWith('zh')) language.now = 'zh';
 const target = document.getElementById('app') as HTMLElement;
 const data = JSON.parse(document.getElementById('data')?.textContent ?? 'null') as PageData | RunsData | null;
 show(target, data).catch((error: unknown) => {
-  target.textContent = `The data of this page cannot be read: ${error}`;
+  target.textContent = t('The data of this page cannot be read: {why}', { why: String(error) });
 });

@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { CHINESE } from '../src/lib/chinese';
 import { KEYS } from '../src/lib/keys';
@@ -7,25 +7,41 @@ import { SIDE_NAMES, TITLES } from '../src/lib/selection.svelte';
 import { PAGE_KEYS } from '../src/live/keys';
 import { SEARCHES, SLIDERS } from '../src/live/settings';
 import { SAID } from '../src/live/troubles';
+import { said, saidBy } from './sources';
 
-const root = new URL('../src/', import.meta.url).pathname;
-
-/** Every text that the sources translate: where it is used, and in tables. */
-function used(): Set<string> {
-  const tables = [Object.values(SAID), Object.values(TITLES), Object.values(SIDE_NAMES), Object.values(SEARCHES).flat(), [...KEYS, ...PAGE_KEYS].map(([, meaning]) => meaning)];
-  const sliders = Object.values(SLIDERS).flatMap((list) => list.flatMap(({ title, about }) => [title, about]));
-  const found = new Set<string>([...tables.flat(), ...sliders]);
-  for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(svelte|ts)$/.test(name))) {
-    const source = readFileSync(root + file, 'utf8');
-    for (const [, quote, text] of source.matchAll(/\bt\((['"])((?:\\.|(?!\1).)*)\1/g)) found.add(text.replaceAll(`\\${quote}`, quote));
-  }
-  return found;
-}
+/** Texts that are translated from tables. */
+const TABLES = [
+  ...[SAID, TITLES, SIDE_NAMES].flatMap((table) => Object.values<string>(table)),
+  ...Object.values(SEARCHES).flat(),
+  ...[...KEYS, ...PAGE_KEYS].map(([, meaning]) => meaning),
+  ...Object.values(SLIDERS).flatMap((list) => list.flatMap(({ title, about }) => [title, about])),
+  ...['encoder', 'decoder', 'output', 'self-attention', 'cross-attention', 'feed-forward'],
+  ...['Encoder self-attention', 'Decoder self-attention', 'Cross-attention'],
+];
+const ALL = said();
+const { record } = JSON.parse(readFileSync(new URL('../../qkv/serving/page/example.json', import.meta.url), 'utf8'));
+const missing = (texts: Iterable<string>) => [...texts].filter((text) => !(text in CHINESE));
 
 describe('the Chinese interface', () => {
   it('has every text of the English one', () => {
-    expect(used().size).toBeGreaterThan(40);
-    expect([...used()].filter((text) => !(text in CHINESE))).toEqual([]);
+    expect(ALL.translated.size).toBeGreaterThan(200);
+    expect(missing([...ALL.translated, ...TABLES])).toEqual([]);
+  });
+  it('is asked for wherever a component says something', () => {
+    expect(ALL.forgotten).toEqual([]);
+    const wrong = saidBy(`<p title="A title" class="one two">Words <i>q</i> {a ? 'more words' : t('said')} <Sentence text={'of {it}'}>softmax</Sentence></p>`);
+    expect(wrong.forgotten.map((text) => text.trim())).toEqual(['A title', 'Words', 'more words']);
+    expect([...wrong.translated]).toEqual(['said', 'of {it}']);
+  });
+  it('has what a model of the package says about its parts', () => {
+    const boxes = record.boxes as { title: string; equation: string; shapes: [string, string][] }[];
+    const prose = boxes.map(({ equation }) => equation).filter((text) => /[a-z]{3,} [a-z]{3,}/.test(text));
+    const shapes = boxes.flatMap((box) => box.shapes.map(([what]) => what)).filter((what) => !/[._]/.test(what));
+    expect(missing(new Set([...boxes.map(({ title }) => title), ...prose, ...shapes]))).toEqual([]);
+  });
+  it('has nothing that no page says', () => {
+    const told = new Set([...ALL.translated, ...TABLES, ...JSON.stringify(record.boxes).split('"')]);
+    expect(Object.keys(CHINESE).filter((text) => !told.has(text))).toEqual([]);
   });
   it('keeps the values of a text', () => {
     for (const [english, chinese] of Object.entries(CHINESE)) expect(chinese.match(/\{\w+\}/g)?.sort() ?? [], english).toEqual(english.match(/\{\w+\}/g)?.sort() ?? []);

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from qkv.search.beam import BeamConfig
 from qkv.serving.detect import detect_language
-from qkv.serving.files import FORMATS as FORMATS_OF_FILES
+from qkv.serving.files import readable_formats
 from qkv.serving.html.markup import Markup
 from qkv.serving.http.bodies import fields_of
 from qkv.serving.http.errors import ApiError
@@ -100,7 +100,7 @@ async def settings(request: Request) -> dict[str, Any]:
         "keyRequired": service.keys is not None,
         "suggestions": False,
         "filesTranslation": True,
-        "supportedFilesFormat": list(FORMATS_OF_FILES),
+        "supportedFilesFormat": readable_formats(),
         "language": {side: {"code": code, "name": language_name(code)} for side, code in sides.items()},
     }
 

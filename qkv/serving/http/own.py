@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from qkv.core.errors import QkvError
 from qkv.core.wording import first_problem
+from qkv.serving.files import readable_formats
 from qkv.serving.http.bodies import fields_of
 from qkv.serving.http.errors import ApiError
 from qkv.serving.http.events import event, first_of
@@ -78,6 +79,7 @@ async def server(request: Request) -> dict[str, Any]:
         "ready": service.queue.ready,
         "key_required": service.keys is not None,
         "limits": limits,
+        "file_formats": readable_formats(),
         "models": [_about(model) for model in service.models.values()],
     }
 

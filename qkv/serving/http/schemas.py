@@ -238,6 +238,8 @@ class ServerInfo(Given):
     """Whether a worker has its models loaded; a request before that waits."""
     key_required: bool
     limits: LimitsInfo
+    file_formats: list[str]
+    """What /translate_file takes, such as `.txt`."""
     models: list[ModelInfo]
 
 

@@ -1,12 +1,14 @@
 """Files of LibreTranslate's interface: /translate_file, and where the result is fetched."""
 
+import asyncio
 import re
 from pathlib import PurePath
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from qkv.serving.files import FORMATS
+from qkv.core.errors import UsageError
+from qkv.serving.files import FORMATS, readable_formats
 from qkv.serving.http.bodies import form_of
 from qkv.serving.http.errors import ApiError
 from qkv.serving.http.libre_schemas import TranslatedFile
@@ -44,7 +46,7 @@ FILE: Responses = {
 
 @router.post("/translate_file", openapi_extra=FORM, responses=answered(TranslatedFile))
 async def translate_file(request: Request) -> dict[str, str]:
-    """Translate a text file, subtitles or a page; the answer says where to fetch the result."""
+    """Translate a text file, subtitles, a page or a Word document; the answer says where to fetch the result."""
     service = service_of(request)
     fields, upload = await form_of(request)
     require_key(service, request, fields)
@@ -57,15 +59,19 @@ async def translate_file(request: Request) -> dict[str, str]:
     file = PurePath(upload.filename or "")
     read = FORMATS.get(file.suffix.lower())
     if read is None:
-        raise ApiError(400, f"Invalid request: file format not supported; give one of {', '.join(FORMATS)}")
+        raise ApiError(400, f"Invalid request: file format not supported; give one of {', '.join(readable_formats())}")
     try:
-        pieces = read((await upload.read()).decode("utf-8-sig"), model.about.attends)
+        # A large document takes a while, and other requests do not wait for it.
+        pieces = await asyncio.to_thread(read, await upload.read(), model.about.attends)
     except UnicodeDecodeError as error:
         raise ApiError(400, "Invalid request: the file is not valid UTF-8") from error
+    except UsageError as error:
+        raise ApiError(400, f"Invalid request: {error}") from error
     limit = service.config.limits.text_characters
     if any(len(text) > limit for text in pieces.texts):
         raise ApiError(400, f"Invalid request: a line of the file exceeds text limit ({limit})")
-    content = pieces.filled(await service.translate_pages(request, model, pieces.texts)).encode()
+    outputs = await service.translate_pages(request, model, pieces.texts)
+    content = await asyncio.to_thread(pieces.filled, outputs)
     name = f"{SAFE.sub('_', file.stem)[:80] or 'file'}_{model.target}{file.suffix.lower()}"
     return {"translatedFileUrl": f"{request.base_url}download_file/{service.files.put(name, content)}"}
 

@@ -1,5 +1,6 @@
 // The diagram of the paper, drawn from the boxes of a model: one layer of each stack, the encoder left.
 import type { Box, SeenRecord } from '../data/record';
+import { t } from './language.svelte';
 
 export interface Placed {
   box: Box;
@@ -80,7 +81,7 @@ export function diagram(record: SeenRecord, layer: number): Diagram {
     const x = MARGIN + 28 + i * (BOX.width + BETWEEN);
     const middle = x + BOX.width / 2;
     let y = base;
-    made.texts.push({ x: middle, y: base + 22, text: i === 0 ? 'source tokens' : 'output so far' });
+    made.texts.push({ x: middle, y: base + 22, text: i === 0 ? t('source tokens') : t('output so far') });
     let last = base + 8;
     const put = (box: Box) => {
       y -= heightOf(box);
@@ -104,7 +105,7 @@ export function diagram(record: SeenRecord, layer: number): Diagram {
           from = last;
         }
       });
-      made.frames.push({ x: x - 26, y: y + GAP / 2, width: BOX.width + 40, height: bottom - y - GAP / 2, label: `layer ${each.number} of ${each.times}` });
+      made.frames.push({ x: x - 26, y: y + GAP / 2, width: BOX.width + 40, height: bottom - y - GAP / 2, label: t('layer {n} of {m}', { n: each.number, m: each.times }) });
       y -= GAP;
     }
     if (i === 0) {
@@ -113,7 +114,7 @@ export function diagram(record: SeenRecord, layer: number): Diagram {
     } else {
       above.forEach(put);
       made.arrows.push({ points: [[middle, last], [middle, last - 14]] });
-      made.texts.push({ x: middle, y: last - 20, text: 'probabilities' });
+      made.texts.push({ x: middle, y: last - 20, text: t('probabilities') });
     }
   });
   const cross = made.placed.find((each) => each.box.name.endsWith('cross_attention'));

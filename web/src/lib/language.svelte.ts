@@ -15,6 +15,11 @@ export function t(text: string, values: Record<string, string | number> = {}): s
   return found.replace(/\{(\w+)\}/g, (whole, name: string) => (name in values ? String(values[name]) : whole));
 }
 
+/** Parts of a phrase beside each other: "layer 2, head 3". */
+export function listed(...parts: string[]): string {
+  return parts.join(language.now === 'zh' ? '，' : ', ');
+}
+
 /** The name of a language in the language of the interface; `english` is what the server calls it. */
 export function languageName(code: string, english: string): string {
   if (language.now === 'en') return english;

@@ -115,7 +115,7 @@ export interface paths {
         put?: never;
         /**
          * Translate File
-         * @description Translate a text file, subtitles or a page; the answer says where to fetch the result.
+         * @description Translate a text file, subtitles, a page or a Word document; the answer says where to fetch the result.
          */
         post: operations["translate_file_translate_file_post"];
         delete?: never;
@@ -583,6 +583,8 @@ export interface components {
             /** Key Required */
             key_required: boolean;
             limits: components["schemas"]["LimitsInfo"];
+            /** File Formats */
+            file_formats: string[];
             /** Models */
             models: components["schemas"]["ModelInfo"][];
         };

@@ -1,5 +1,5 @@
-/** The interface in Chinese: what stands in the sources, and how it is said. A test finds what is missing. */
-export const CHINESE: Record<string, string> = {
+/** The page of qkv serve: its text fields, tools, settings and messages. */
+export const OF_THE_PAGE: Record<string, string> = {
   // The page of qkv serve
   '(nothing)': '（无）',
   '(the end)': '（句子到此结束）',
@@ -17,7 +17,7 @@ export const CHINESE: Record<string, string> = {
   'Copied.': '已复制。',
   Copy: '复制',
   'Copy link': '复制链接',
-  'Drop .txt, .srt or .html files here': '把 .txt、.srt 或 .html 文件拖到这里',
+  'Drop files here: {kinds}': '把文件拖到这里：{kinds}',
   Files: '文件',
   History: '历史',
   'How many of the best outputs are shown; of a search that follows one, only one.': '显示几个最好的译文；只跟踪一个译文的搜索只有一个。',
@@ -120,27 +120,4 @@ export const CHINESE: Record<string, string> = {
   'the views': '各个视图',
   'no token; close this list': '不选词元；关闭此列表',
   'this list': '此列表',
-
-  // The views
-  Heads: '注意力头',
-  Matrix: '矩阵',
-  Equation: '公式',
-  Decoding: '解码',
-  Architecture: '结构',
-  Positions: '位置',
-  Attention: '注意力',
-  Encoder: '编码器',
-  Decoder: '解码器',
-  Cross: '交叉',
-  Layer: '层',
-  'Layer {n}': '第 {n} 层',
-  Head: '头',
-  'Head {n}': '第 {n} 个头',
-  'All heads': '所有头',
-  Token: '词元',
-  all: '全部',
-  'As a table': '以表格显示',
-  'Hide weights below': '隐藏小于此值的权重',
-  'Left: the token that asks; right: the token that is read.': '左边：提问的词元；右边：被读取的词元。',
-  'Left: the token that is being written; right: what is read for it.': '左边：正在写出的词元；右边：为此读取的内容。',
 };
