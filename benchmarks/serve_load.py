@@ -1,4 +1,4 @@
-"""A server under load: throughput, latency, overload, mix-ups, clients that leave, a killed worker, SIGTERM, a soak.
+"""A server under load: throughput, latency, overload, mix-ups, clients that leave, a killed worker, SIGTERM.
 
     pip install 'qkv[serve,client,fast]'
     python benchmarks/serve_load.py es-en --texts test.spa --source es --target en
@@ -7,7 +7,7 @@ Everything runs on this machine: the server with its worker processes, and this 
 processor time from it. Throughput is compared with `Translator.translate` on the same texts (`offline`), with one
 request at a time, and with CTranslate2 alone on texts that are cut into tokens beforehand. `--beside URL` measures
 another server with LibreTranslate's interface in the same way. Every loop is bounded. Each part prints a JSON line, and
-at the end there are the targets and whether each was met. `--quick` only shows that it works; `--soak 3600` adds an
+at the end there are the targets and whether each was met. `--quick` only shows that it works. `serve_soak.py` is the
 hour at 80 % of the load.
 """
 
@@ -119,16 +119,17 @@ def offline(load: Load) -> dict[str, float]:
 
     translator = Translator(load.model.partition("=")[0])
     translator.translate(load.texts[:64])
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     found = translator.translate(load.texts, token_scores=False)
     rate = len(load.texts) / (time.perf_counter() - began)
+    cpu_ms = 1000 * (time.process_time() - used) / len(load.texts)
     load.expected = {text: each.text for text, each in zip(load.texts, found, strict=True)}
     seconds = []
     for text in load.texts[:200]:
         began = time.perf_counter()
         translator.translate([text], token_scores=False)
         seconds.append(time.perf_counter() - began)
-    return {"texts_per_second": rate, "one_ms": 1000 * statistics.median(seconds)}
+    return {"texts_per_second": rate, "cpu_ms_per_text": cpu_ms, "one_ms": 1000 * statistics.median(seconds)}
 
 
 def raw_ctranslate2(load: Load) -> dict[str, Any]:
@@ -162,13 +163,19 @@ def raw_ctranslate2(load: Load) -> dict[str, Any]:
     return {"texts_per_second": len(words) / (time.perf_counter() - began)}
 
 
-async def throughput(load: Load, address: str) -> dict[str, Any]:
-    """One request at a time, then 64 at once."""
+async def throughput(load: Load, address: str, server: int | None = None) -> dict[str, Any]:
+    """One request at a time, then 64 at once; of the latter also the processor time that each process used."""
     await load.many(address, load.texts[:64], 8)
     alone = await load.many(address, load.texts[:200], 1)
     seconds = [each for _, each in alone.seconds]
+    processes = {"clients": [os.getpid()]}
+    if server is not None:
+        processes |= {"server": [server], "workers": workers_of(server)}
+    before = {name: cpu_seconds(*pids) for name, pids in processes.items()}
     full = await load.many(address, load.texts, 64)
+    used = {name: cpu_seconds(*pids) - before[name] for name, pids in processes.items()}
     return {
+        "cpu_ms_per_text": {name: 1000 * seconds / len(load.texts) for name, seconds in used.items()},
         "one_at_a_time_per_second": len(seconds) / sum(seconds),
         "idle_ms": 1000 * statistics.median(seconds),
         "idle_p99_ms": 1000 * percentile(seconds, 0.99),
@@ -180,7 +187,7 @@ async def throughput(load: Load, address: str) -> dict[str, Any]:
 async def overload(load: Load, address: str, process: int, count: int, requests: int) -> dict[str, Any]:
     """`count` requests at once, then `requests` of which no answer may be that of another text."""
     await load.many(address, load.texts[:200], 16)
-    before = memory_mb(process)
+    before = memory_mb(process, *workers_of(process))
     asked = await load.many(address, (load.texts * (count // len(load.texts) + 1))[:count], count)
 
     async def normal() -> bool:
@@ -195,7 +202,7 @@ async def overload(load: Load, address: str, process: int, count: int, requests:
         "statuses": dict(asked.statuses),
         "refusal_p99_ms": 1000 * percentile(refused, 0.99),
         "normal_again_seconds": again,
-        "memory_growth_mb": memory_mb(process) - before,
+        "memory_growth_mb": memory_mb(process, *workers_of(process)) - before,
         "requests": requests,
         "mix_ups": mixed.statuses[0],
         "request_statuses": dict(mixed.statuses),
@@ -272,34 +279,6 @@ async def terminate(load: Load, count: int) -> dict[str, Any]:
         return {"requests": count, "statuses": dict(asked.statuses), "exit_code": process.wait(60)}
 
 
-async def soak(load: Load, address: str, process: int, seconds: float, rate: float) -> dict[str, Any]:
-    """So many requests a second; what grows after the first tenth of the time."""
-    statuses: Counter[int] = Counter()
-    tasks: set[asyncio.Task[None]] = set()
-    began, first = time.perf_counter(), None
-    async with httpx2.AsyncClient(base_url=address, timeout=120) as client:
-
-        async def one(text: str) -> None:
-            statuses[(await load.ask(client, text))[0]] += 1
-
-        for number in range(int(seconds * rate)):
-            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
-            task = asyncio.create_task(one(load.texts[number % len(load.texts)]))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            if first is None and time.perf_counter() - began > seconds / 10:
-                first = memory_mb(process), descriptors(process)
-        await asyncio.gather(*tasks)
-    before = first or (memory_mb(process), descriptors(process))
-    return {
-        "seconds": seconds,
-        "per_second": rate,
-        "statuses": dict(statuses),
-        "memory_growth_mb": memory_mb(process) - before[0],
-        "descriptor_growth": descriptors(process) - before[1],
-    }
-
-
 async def metric(client: httpx2.AsyncClient, name: str) -> float:
     match = re.search(rf"^qkv_{name} ([\d.e-]+)$", (await client.get("/metrics")).text, re.M)
     assert match, name
@@ -313,18 +292,25 @@ def workers_of(server: int) -> list[int]:
     return [int(pid) for pid, above, command in rows if above == str(server) and "workers.worker" in command]
 
 
-def memory_mb(server: int) -> float:
-    """The resident memory of a server and its workers."""
+def memory_mb(*processes: int) -> float:
+    """The resident memory of some processes."""
     found = 0
-    for pid in (server, *workers_of(server)):
+    for pid in processes:
         with contextlib.suppress(OSError):
             match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
             found += int(match[1]) if match else 0
     return found / 1024
 
 
-def descriptors(server: int) -> int:
-    return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in (server, *workers_of(server)))
+def cpu_seconds(*processes: int) -> float:
+    """The processor time of some processes so far."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def descriptors(*processes: int) -> int:
+    """The open files, pipes and connections of some processes."""
+    return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in processes)
 
 
 def targets(found: dict[str, Any]) -> dict[str, bool]:
@@ -345,13 +331,10 @@ def targets(found: dict[str, Any]) -> dict[str, bool]:
         "kill -9: ready in 10 s": found["kill"]["ready_again_seconds"] <= 10,
         "kill -9: 200 or 503": set(found["kill"]["statuses"]) <= {200, 503},
     }
-    if "soak" in found:
-        met["soak: no errors"] = set(found["soak"]["statuses"]) == {200}
-        met["soak: memory < 5 MiB"] = found["soak"]["memory_growth_mb"] < 5
     return met
 
 
-async def measure(load: Load, quick: bool, soak_seconds: float, beside: str | None) -> dict[str, Any]:
+async def measure(load: Load, quick: bool, beside: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"texts": len(load.texts)}
 
     def note(name: str, value: Any) -> None:
@@ -363,14 +346,11 @@ async def measure(load: Load, quick: bool, soak_seconds: float, beside: str | No
     if beside:
         note("beside", await throughput(Load(load.model, **load.fields, texts=load.texts), beside))
     async with load.server() as (process, address):
-        note("server", await throughput(load, address))
+        note("server", await throughput(load, address, process.pid))
     async with load.server("queue=128") as (process, address):
         note("overload", await overload(load, address, process.pid, 100 if quick else 1000, 500 if quick else 10_000))
         note("leave", await leave(load, address, 20 if quick else 100))
         note("kill", await kill(load, address, process.pid))
-        if soak_seconds:
-            rate = 0.8 * found["server"]["saturated_per_second"]
-            note("soak", await soak(load, address, process.pid, soak_seconds, rate))
     note("terminate", await terminate(load, 50 if quick else 500))
     return targets(found)
 
@@ -382,9 +362,8 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--soak", type=float, default=0, metavar="SECONDS", help="an hour: 3600")
     parser.add_argument("--beside", metavar="URL", help="another server with LibreTranslate's interface")
     options = parser.parse_args()
     lines = [line for line in dict.fromkeys(options.texts.read_text(encoding="utf-8").splitlines()) if line.strip()]
     given = Load(options.model, options.source, options.target, lines[: 64 if options.quick else 2000])
-    print(json.dumps(asyncio.run(measure(given, options.quick, options.soak, options.beside)), indent=1))
+    print(json.dumps(asyncio.run(measure(given, options.quick, options.beside)), indent=1))

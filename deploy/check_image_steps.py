@@ -68,7 +68,9 @@ def serve(root: Path, steps: list[tuple[str, str]]) -> None:
         address = f"http://127.0.0.1:{match[1]}"
         _wait(f"{address}/health/ready")
         body = json.dumps({"q": "No sé.", "source": "es", "target": "en"}).encode()
-        with urllib.request.urlopen(f"{address}/translate", body, timeout=60) as response:
+        # urllib says that a body is a form unless it is told otherwise.
+        asked = urllib.request.Request(f"{address}/translate", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=60) as response:
             print(response.read().decode())
     finally:
         process.send_signal(signal.SIGTERM)

@@ -1,6 +1,8 @@
 """A model or an ensemble, given by folders or in memory; loaded on first use."""
 
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -79,9 +81,7 @@ class ModelSet:
                 )
         if len({one.config.seq2seq.head.copies for one in found}) > 1:
             raise UsageError("an ensemble is of models that copy words of the source, or of models that do not")
-        for one in found:
-            one.model.to(self.device)
-        return found
+        return [_on(one, self.device, own=not self._given) for one in found]
 
     @cached_property
     def config(self) -> SavedConfig:
@@ -93,6 +93,15 @@ class ModelSet:
     @cached_property
     def tokenizers(self) -> TokenizerPair:
         return load_tokenizers(self.folders[0] / TOKENIZER) if self.exported else self.loaded[0].tokenizers
+
+
+def _on(saved: SavedModel, device: torch.device, own: bool) -> SavedModel:
+    """The model on a device; one that somebody gave us is copied there, and stays where it is for its owner."""
+    if own:
+        saved.model.to(device)
+        return saved
+    there = torch.empty(0, device=device).device  # cuda is cuda:0
+    return saved if saved.model.device == there else replace(saved, model=deepcopy(saved.model).to(device))
 
 
 def _listed(model: object) -> list[ModelLike]:

@@ -1,6 +1,7 @@
 """What a server serves, and its limits."""
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,6 +90,8 @@ class LimitsConfig(Config):
     """Characters of a text whose computation is shown: the answer grows with their square."""
     seconds: float = Field(default=30, gt=0)
     """Seconds until a request is given up with 504."""
+    per_minute: int = Field(default=0, ge=0)
+    """Requests that one address may send in a minute without a valid key; more are answered with 429. 0: any number."""
 
 
 class ServeConfig(Config):
@@ -118,6 +121,8 @@ class ServeConfig(Config):
     """Seconds that a server which was told to end gives to the requests that it has taken."""
     hosts: list[str] = Field(default_factory=list)
     """Host names, besides those of this machine, under which clients may reach the server."""
+    trusted_proxies: list[str] = Field(default_factory=list)
+    """Addresses or networks (10.0.0.0/8) of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
     origins: list[str] = Field(default_factory=list)
     """Origins of pages (https://example.org) whose scripts may use the server from a browser."""
     keys: Path | None = None
@@ -128,6 +133,18 @@ class ServeConfig(Config):
     """Whether /metrics answers."""
     limits: LimitsConfig = LimitsConfig()
     """What a client may ask for."""
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, proxies: list[str]) -> list[str]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError as error:
+                raise ValueError(
+                    f"{proxy}: is not an address such as 127.0.0.1 or a network such as 10.0.0.0/8"
+                ) from error
+        return proxies
 
     @field_validator("models")
     @classmethod

@@ -4,41 +4,22 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from qkv.core.errors import DataError, UsageError
 from qkv.core.files import write_atomic
+from qkv.serving.rates import TokenBucket
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LINE = re.compile(rf"(?P<name>{NAME.pattern}) (?P<hash>[0-9a-f]{{64}}) (?P<per_minute>\d{{1,9}})")
 
 
-@dataclass
 class ApiKey:
-    """A key, and how often it was used lately."""
+    """A key, and how often it may be used."""
 
-    name: str
-    hash: str
-    per_minute: int
-    """Requests allowed in a minute; 0: any number."""
-    left: float = field(init=False)
-    checked: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.left = float(self.per_minute)
-
-    def take(self, now: float) -> bool:
-        """Whether it may be used once more (a token bucket that is full after a minute)."""
-        if not self.per_minute:
-            return True
-        self.left = min(self.per_minute, self.left + (now - self.checked) * self.per_minute / 60)
-        self.checked = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
+    def __init__(self, name: str, hash: str, per_minute: int) -> None:
+        self.name, self.hash = name, hash
+        self.bucket = TokenBucket(per_minute)
 
 
 def hash_of(key: str) -> str:

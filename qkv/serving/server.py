@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from qkv.core.errors import QkvError
 from qkv.serving.app import create_app
 from qkv.serving.config import ServeConfig
 from qkv.serving.http.connections import patient
+from qkv.serving.http.guard import LARGEST_HEADERS
 from qkv.serving.logs import write_logs
 from qkv.serving.service import Service
 
-LARGEST_HEADERS = 16 << 10
+REFUSING_SECONDS = 1
+"""How long clients have to read that their requests were given up."""
 log = logging.getLogger("qkv.serve")
 
 
@@ -49,9 +52,17 @@ class Server(uvicorn.Server):
         task.add_done_callback(self._reloads.discard)
 
     def _end(self) -> None:
-        """Finish what was begun; the second time, end at once."""
-        self.force_exit = self.should_exit
+        """Finish what was begun; the second time, give it up: its clients get 503."""
+        if self.should_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            asyncio.get_running_loop().call_later(REFUSING_SECONDS, self._cut)
         self.should_exit = True
+
+    def _cut(self) -> None:
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -73,14 +84,25 @@ def serve(read: Callable[[], ServeConfig]) -> None:
             server.should_exit = True
 
     service = Service(config, read)
-    settings = uvicorn.Config(
-        create_app(service, fail),
+    server = Server(uvicorn_config(create_app(service, fail), config), service)
+    server.run()
+    if failure:
+        raise failure[0]
+
+
+def uvicorn_config(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
+    """How uvicorn runs the application."""
+    return uvicorn.Config(
+        app,
         host=config.host,
         port=config.port,
         # On h11, not httptools, which takes headers of any size.
         http=patient(config.limits.header_seconds),
         ws="none",
         h11_max_incomplete_event_size=LARGEST_HEADERS,
+        # By default uvicorn believes whatever a client on this machine says about its address.
+        proxy_headers=bool(config.trusted_proxies),
+        forwarded_allow_ips=config.trusted_proxies,
         timeout_graceful_shutdown=int(config.drain_seconds) + 1,
         timeout_keep_alive=10,
         access_log=False,
@@ -89,7 +111,3 @@ def serve(read: Callable[[], ServeConfig]) -> None:
         server_header=False,
         date_header=True,
     )
-    server = Server(settings, service)
-    server.run()
-    if failure:
-        raise failure[0]

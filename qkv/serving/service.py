@@ -19,6 +19,7 @@ from qkv.serving.config import ServeConfig, ServedModelConfig
 from qkv.serving.files import FileShelf
 from qkv.serving.http.errors import ApiError
 from qkv.serving.keys import ApiKeys
+from qkv.serving.rates import AddressLimits
 from qkv.serving.workers.jobs import BatchWork, Load, ModelSettings, Translate
 from qkv.serving.workers.pool import JobFailed, WorkerDied, WorkerProcess
 from qkv.serving.workers.queue import Draining, Item, ItemAnswer, QueueFull, RequestQueue, Watch
@@ -116,6 +117,7 @@ class Service:
         self.read = read or (lambda: config)
         """Gives the config as it is now."""
         self.files = FileShelf()
+        self.addresses = AddressLimits()
         self._reloading = asyncio.Lock()
         self._take(config, *_read(config))
         self.queue = RequestQueue(

@@ -64,7 +64,10 @@ def test_clients_of_libretranslate(http: httpx2.Client) -> None:
     assert mastodon.json()["translatedText"] == [f"<p>{expected}</p>", ""]
     assert [each["language"] for each in mastodon.json()["detectedLanguage"]] == ["aa", "aa"]
     pythons = http.request("GET", "/languages", data={"api_key": "x"})
-    assert pythons.json() == [{"code": "aa", "name": "aa", "targets": ["bb"]}]
+    assert pythons.json() == [
+        {"code": "aa", "name": "aa", "targets": ["bb"]},
+        {"code": "bb", "name": "bb", "targets": []},
+    ]
     assert http.get("/health").json() == {"status": "ok"}
     assert http.get("/frontend/settings").json()["charLimit"] == 5000
     assert "/translate" in http.get("/spec").json()["paths"]

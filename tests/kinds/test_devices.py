@@ -359,3 +359,13 @@ def test_a_device_that_is_not_there_is_said_in_one_sentence(device: str) -> None
         pytest.skip("this machine has an accelerator")
     with pytest.raises(UsageError, match=rf"device {device}: PyTorch .* finds no {device[:3]}.* device.*; use device"):
         Translator(speaker(), device=device).translate("aa")
+
+
+def test_the_models_of_a_caller_stay_where_they_are() -> None:
+    wanted = Translator(speaker(3, 2.0), "torch").translate(sentences(2))
+    with pretended_device():
+        saved = speaker(3, 2.0)
+        saved.model.to(ELSEWHERE)
+        assert Translator(saved, "torch", device="cpu").translate(sentences(2)) == wanted
+        assert {weight.device for weight in saved.model.parameters()} == {ELSEWHERE}
+        assert Translator(saved, "torch").models.loaded == [saved], "no copy where none is needed"

@@ -16,6 +16,7 @@ ERRORS = {
     414: "The address is too long.",
     421: "The server does not answer to that host name.",
     429: "Too many requests wait, or too many came from this key; Retry-After says when to come again.",
+    431: "There are too many headers, or too large ones.",
     500: "The server failed; the request's id is in its log.",
     503: "The server is starting, shutting down or replacing a worker; Retry-After says when to try again.",
     504: "It took too long.",

@@ -15,6 +15,8 @@ from qkv.serving.logs import log_request
 from qkv.serving.tracing import end_span, request_span
 
 LONGEST_URL = 8192
+LARGEST_HEADERS = 16 << 10
+MOST_HEADERS = 100
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 SECURITY = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -23,6 +25,8 @@ SECURITY = {
     "referrer-policy": "no-referrer",
 }
 REQUEST_ID = "x-request-id"
+UNANSWERED = 499
+"""What is logged of a request whose client left."""
 
 
 class Guard:
@@ -38,7 +42,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request_id = scope["request_id"] = secrets.token_hex(8)
-        began, status = time.perf_counter(), 499
+        began, status = time.perf_counter(), UNANSWERED
 
         async def send_guarded(message: Message) -> None:
             nonlocal status
@@ -51,6 +55,10 @@ class Guard:
         with request_span(headers, request_id) as span:
             try:
                 await self._answer(scope, headers, receive, send_guarded)
+            except asyncio.CancelledError:
+                # Only a server that does not wait for its requests any more cancels them.
+                if status == UNANSWERED:
+                    await error_response(503, "the server is shutting down")(scope, receive, send_guarded)
             finally:
                 route = getattr(scope.get("route"), "path", "none")
                 end_span(span, scope["method"], route, status)
@@ -67,6 +75,11 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
+        if (
+            len(headers.raw) > MOST_HEADERS
+            or sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEADERS
+        ):
+            return 431, f"there are more than {MOST_HEADERS} headers or {LARGEST_HEADERS} bytes of them"
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_URL:
             return 414, f"the address is longer than {LONGEST_URL} bytes"
         if _host_name(headers.get("host", "")) not in self.hosts:

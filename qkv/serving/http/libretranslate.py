@@ -82,9 +82,18 @@ KNOWN = {"q": "a", "source": "$response.body#/0/code", "target": "$response.body
 
 @router.get("/languages", responses=linked(answered(list[LanguageInfo]), {"/translate": KNOWN}))
 async def languages(request: Request) -> list[dict[str, Any]]:
-    """The languages that can be translated, and to which."""
+    """The languages that can be translated, and to which; then those that can only be translated to.
+
+    Clients such as Weblate take a language for unknown, as a target too, if no entry has its code.
+    """
     sources = service_of(request).sources()
-    return [{"code": code, "name": language_name(code), "targets": targets} for code, targets in sources.items()]
+    only_targets: dict[str, list[str]] = {
+        code: [] for targets in sources.values() for code in targets if code not in sources
+    }
+    return [
+        {"code": code, "name": language_name(code), "targets": targets}
+        for code, targets in (sources | only_targets).items()
+    ]
 
 
 @router.get("/frontend/settings", responses=answered(dict[str, Any]))

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Request
 
 from qkv.serving.http.errors import ApiError
+from qkv.serving.keys import ApiKey
 from qkv.serving.service import Service
 
 
@@ -17,16 +18,26 @@ def service_of(request: Request) -> Service:
 
 
 def require_key(service: Service, request: Request, fields: Mapping[str, Any]) -> str | None:
-    """The name of the request's key, None if none is needed; raises ApiError if it has none.
+    """The name of the request's key, None if none is needed; raises ApiError if it has none, or comes too often.
 
-    A key is in the field `api_key` or in the header `Authorization: Bearer`.
+    A key is in the field `api_key` or in the header `Authorization: Bearer`. How often it may be used counts for each
+    key; for requests without a valid one, for each address.
     """
-    if service.keys is None:
-        return None
-    given = fields.get("api_key") or request.headers.get("authorization", "").removeprefix("Bearer ")
-    key = service.keys.find(given) if isinstance(given, str) else None
-    if key is None:
+    now = time.monotonic()
+    key = _key(service, request, fields)
+    if key is not None:
+        if not key.bucket.take(now):
+            raise ApiError(429, f"Slowdown: {key.bucket.per_minute} per 1 minute")
+        return key.name
+    per_minute = service.config.limits.per_minute
+    address = request.client.host if request.client else ""
+    if not service.addresses.take(address, per_minute, now):
+        raise ApiError(429, f"Slowdown: {per_minute} per 1 minute")
+    if service.keys is not None:
         raise ApiError(403, "Invalid API key")
-    if not key.take(time.monotonic()):
-        raise ApiError(429, f"Slowdown: {key.per_minute} per 1 minute")
-    return key.name
+    return None
+
+
+def _key(service: Service, request: Request, fields: Mapping[str, Any]) -> ApiKey | None:
+    given = fields.get("api_key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+    return service.keys.find(given) if service.keys is not None and isinstance(given, str) else None

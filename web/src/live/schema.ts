@@ -53,7 +53,9 @@ export interface paths {
         };
         /**
          * Languages
-         * @description The languages that can be translated, and to which.
+         * @description The languages that can be translated, and to which; then those that can only be translated to.
+         *
+         *     Clients such as Weblate take a language for unknown, as a target too, if no entry has its code.
          */
         get: operations["languages_languages_get"];
         put?: never;
@@ -1056,6 +1058,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -1188,6 +1199,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -1309,6 +1329,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1446,6 +1475,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -1569,6 +1607,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1714,6 +1761,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -1837,6 +1893,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1972,6 +2037,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -2093,6 +2167,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2225,6 +2308,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2366,6 +2458,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -2491,6 +2592,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2630,6 +2740,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -2755,6 +2874,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2890,6 +3018,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -3011,6 +3148,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3146,6 +3292,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -3274,6 +3429,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
+            /** @description There are too many headers, or too large ones. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The server failed; the request's id is in its log. */
             500: {
                 headers: {
@@ -3395,6 +3559,15 @@ export interface operations {
             };
             /** @description Too many requests wait, or too many came from this key; Retry-After says when to come again. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There are too many headers, or too large ones. */
+            431: {
                 headers: {
                     [name: string]: unknown;
                 };
