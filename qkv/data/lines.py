@@ -147,23 +147,38 @@ def byte_lines(path: Path) -> Iterator[bytes]:
 
 def split_lines(content: Iterable[bytes], name: Path | str) -> Iterator[bytes]:
     """The same for the content of a file that came from elsewhere; `name` stands in error messages."""
+    for number, line in enumerate(lines_or_gaps(content), start=1):
+        if line is None:
+            raise too_long(name, number)
+        yield line
+
+
+def lines_or_gaps(content: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The lines of some content without their ends; None in place of a line that is too long, which is not kept."""
     rest = b""
-    number = 0
+    skipping = False
     for block in content:
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
+        if skipping and lines:
+            # Its gap was yielded when it became too long.
+            del lines[0]
+            skipping = False
         for line in lines:
-            number += 1
             if len(line) > MAX_LINE:
-                raise _too_long(name, number)
-            yield line[:-1] if line.endswith(b"\r") else line
-        if len(rest) > MAX_LINE:
-            raise _too_long(name, number + 1)
+                yield None
+            else:
+                yield line[:-1] if line.endswith(b"\r") else line
+        if len(rest) > MAX_LINE and not skipping:
+            skipping = True
+            yield None
+        if skipping:
+            rest = b""
     if rest:
         yield rest.removesuffix(b"\r")
 
 
-def _too_long(name: Path | str, line: int) -> DataError:
+def too_long(name: Path | str, line: int) -> DataError:
     return DataError(
         f"{name}:{line}: the line is longer than {MAX_LINE >> 20} MiB; is it a text file, one text a line?"
     )

@@ -60,7 +60,7 @@ class Batch:
 
     def __init__(self, nodes: Any, model: Path, lines: Path, output: Path, forks: Forks) -> None:
         self.nodes, self.output, self.forks = nodes, output, forks
-        self.command = ("translate", model, *GREEDY, "--on", f"ray://{nodes.address}", "--input", lines)
+        self.command = ("translate", model, *GREEDY, "--on", nodes.address, "--input", lines)
 
     def start(self) -> Child:
         command = (*self.command, "--output", self.output, "--rows-per-shard", 512)
@@ -102,9 +102,11 @@ def batch(nodes: Any, model: Path, lines: Path, scratch: Path, forks: Forks) -> 
 
 
 def test_the_driver_an_actor_and_a_node_die(batch: Batch, wanted: str) -> None:
-    """The driver is killed and started again; then an actor is killed, and then a node is removed."""
+    """A second driver is refused; the first one is killed and started again, an actor killed, and a node removed."""
     child = batch.start()
     batch.until_done(child, 2)
+    assert "on" in (told := refused(batch.start().wait(PATIENCE), 2))
+    assert told.endswith("drives this job already; wait for it, stop it, or choose another folder")
     child.send(signal.SIGKILL)
     child.wait()
     kept = {name: (batch.output / "done" / name).stat().st_mtime_ns for name in batch.done}
@@ -126,7 +128,7 @@ def test_the_driver_an_actor_and_a_node_die(batch: Batch, wanted: str) -> None:
 def test_other_verbs_give_what_they_give_on_one_machine(
     nodes: Any, model: Path, lines: Path, wanted: str, scratch: Path, forks: Forks
 ) -> None:
-    on = ("--on", f"ray://{nodes.address}", "--workers", 1)
+    on = ("--on", nodes.address, "--workers", 1)
     mono = scratch / "mono"
     mono.write_text("".join(lines.read_text().splitlines(keepends=True)[:1100]))
     quiet(forks.qkv("backtranslate", model, *GREEDY, "--mono", mono, "--out", scratch / "pairs", *on, timeout=PATIENCE))
@@ -145,3 +147,21 @@ def test_other_verbs_give_what_they_give_on_one_machine(
     assert found == [{**row, "vector": own} for row, own in zip(rows, vectors, strict=True)] + [
         {"id": -1, "vector": None}
     ]
+
+
+def test_models_that_draft_and_rescore_are_sent_along(nodes: Any, scratch: Path, forks: Forks) -> None:
+    """The folders are not there any more when an actor opens them."""
+    verifier = save_speaker(scratch / "verifier-here", 3, sharpness=2.0)
+    one_pass = save_speaker(scratch / "ctc-here", 4, sharpness=2.0, decoder="ctc")
+    texts = ",".join(sentences(6))
+    draft = (verifier, "search=greedy", "search.max_factor=1", "draft.kind=model", f"draft.path={one_pass}")
+    rescore = (one_pass, "search.kind=refine", "search.beam=3", f"search.rescore={verifier}")
+    for model, *settings in (draft, rescore):
+        source = scratch / "texts"
+        source.write_text(texts.replace(",", "\n") + "\n")
+        wanted = quiet(forks.qkv("translate", model, *settings, "--engine", "torch", "--input", source)).splitlines()
+        sent = (nodes.address, str(model), texts, *settings)
+        ended = forks.call("tests.support.shipping:translate_from_afar", *sent, timeout=PATIENCE)
+        assert json.loads(quiet(ended)) == wanted
+        for folder in scratch.glob("*-gone"):
+            folder.rename(folder.with_name(folder.name.replace("gone", "here")))

@@ -15,8 +15,8 @@ NewFolder = Annotated[Path, typer.Option(help="The new folder; the same command 
 On = Annotated[
     str | None,
     typer.Option(
-        metavar="ray[://HOST:PORT]",
-        help="Run on a Ray cluster: the one that this machine belongs to, or a new one on its cores; or by address.",
+        metavar="ray|HOST:PORT",
+        help="Run on a Ray cluster: that of RAY_ADDRESS, or a new one on these cores; or that of a head node.",
     ),
 ]
 Column = Annotated[str, typer.Option(help="With --on: the column of the texts in JSON lines and Parquet.")]

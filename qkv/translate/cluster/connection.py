@@ -1,7 +1,11 @@
 """The Ray cluster that `--on` names: joined for as long as a job runs.
 
-ray                 the cluster of RAY_ADDRESS, which Ray sets for its own jobs; without it, a new one on this machine
-ray://HOST:PORT     the cluster whose head node listens there; this machine is one of its nodes
+ray          the cluster of RAY_ADDRESS, which Ray sets for its own jobs; without it, a new one on this machine
+HOST:PORT    the cluster whose head node listens there, as in `ray start --address=HOST:PORT`; this machine is one of
+             its nodes
+
+ray://HOST:PORT is the address of Ray's client, for a driver outside of the cluster. Ray Data does not run through it
+(it streams, which the client does not), so it is refused.
 """
 
 import importlib.util
@@ -17,7 +21,9 @@ from typing import Any
 from qkv.core.errors import QkvError, UsageError
 from qkv.kernels.threads import cores
 
-SCHEME = "ray://"
+CLIENT = "ray://"
+HEAD_PORT = 6379
+"""Where the head node of a cluster listens, if nothing else was said."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 PATIENCE = 5.0
 """Seconds to wait for the head node to answer."""
@@ -69,17 +75,21 @@ def head_address(on: str) -> str | None:
 
     Ray's own search for a cluster is not used: it may find one that has ended, and then waits for minutes.
     """
-    address, where = on.removeprefix(SCHEME), f"--on {on}"
+    address, where = on, f"--on {on}"
     if on == "ray":
         address = os.environ.get("RAY_ADDRESS", "")
         where = f"RAY_ADDRESS={address}"
         if not address:
             return None
-    elif not on.startswith(SCHEME):
-        address = ""
+    if address.startswith(CLIENT):
+        host = address.removeprefix(CLIENT).rpartition(":")[0] or "HOST"
+        raise UsageError(
+            f"{where}: is an address of Ray's client, through which Ray Data does not run; run the command on a node "
+            f"of the cluster with --on {host}:{HEAD_PORT}, the port of the head node, or submit it with ray job submit"
+        )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError(f"{where}: must be ray, or ray://HOST:PORT with the address of the head node (port 6379)")
+        raise UsageError(f"{where}: must be ray, or HOST:PORT, the address of the head node (port {HEAD_PORT})")
     return address
 
 
@@ -100,7 +110,7 @@ def _join(ray: Any, address: str | None) -> None:
         ray.init(**(where if address is None else {"address": address}), **QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise QkvError(f"--on {SCHEME}{address or ''}: this machine cannot join that cluster: {reason}") from error
+        raise QkvError(f"--on {address or 'ray'}: this machine cannot join that cluster: {reason}") from error
 
 
 def _cluster(ray: Any, on: str, workers: int | None) -> Cluster:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from qkv.core.errors import DataError
-from qkv.data.lines import BLOCK, ReadCounts, decode, decompressed, split_lines
+from qkv.data.lines import BLOCK, ReadCounts, decode, decompressed, lines_or_gaps, too_long
 from qkv.data.readers.jsonl import string_at
 from qkv.data.readers.parquet import is_text
 from qkv.data.texts import REMEDY, Invalid
@@ -68,8 +68,11 @@ class Lines:
         texts: list[str | None] = []
         problems = {}
         for place, raw in enumerate(_lines(shard)):
+            name, number = shard.file.name, shard.first + place + 1
             try:
-                texts.append(decode(raw, shard.file.name, shard.first + place + 1, invalid, ReadCounts(), REMEDY))
+                if raw is None:
+                    raise too_long(name, number)
+                texts.append(decode(raw, name, number, invalid, ReadCounts(), REMEDY))
             except DataError as error:
                 texts.append(None)
                 problems[place] = str(error)
@@ -159,14 +162,15 @@ def format_of(form: str, ending: str) -> Format:
     return Parquet() if form == PARQUET else Lines(ending)
 
 
-def _lines(shard: Shard) -> Iterator[bytes]:
+def _lines(shard: Shard) -> Iterator[bytes | None]:
+    """None in place of a line that is too long."""
     with shard.file.opened() as opened:
         if shard.offset is None:
-            yield from islice(split_lines(decompressed(opened, shard.file.name), shard.file.name), shard.rows)
+            yield from islice(lines_or_gaps(decompressed(opened, shard.file.name)), shard.rows)
             return
         opened.seek(shard.offset)
         blocks = iter(lambda: opened.read(BLOCK), b"")
-        yield from islice(split_lines(blocks, shard.file.name), shard.rows)
+        yield from islice(lines_or_gaps(blocks), shard.rows)
 
 
 def _json_line(record: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from qkv.core.errors import QkvError, error_text
@@ -13,6 +13,7 @@ from qkv.translate.cluster.connection import Cluster
 from qkv.translate.cluster.folder import FAILED, JobFolder
 from qkv.translate.cluster.formats import Columns, Format, RowResult, format_of
 from qkv.translate.cluster.inputs import Inputs, Shard, survey_inputs
+from qkv.translate.cluster.lease import driving
 from qkv.translate.cluster.storage import location_of, matching
 from qkv.translate.jobs.job import GO_ON
 
@@ -131,7 +132,18 @@ class FileJob:
         return [text for text in rows.texts[:count] if text is not None]
 
     def run(self, cluster: Cluster, work: Work, identity: Mapping[str, Any], restart: bool, reporter: Reporter) -> None:
-        """Do what is not done yet. Raises QkvError if a shard could not be done, or if rows have failed."""
+        """Do what is not done yet. Raises QkvError if a shard could not be done, or if rows have failed.
+
+        One process at a time may do so: UsageError in all others.
+        """
+        self.folder.require_usable()
+        with driving(self.folder.place, reporter.say) as driver:
+            driven = replace(self, folder=self.folder.driven_by(driver))
+            driven._run(cluster, work, identity, restart, reporter)
+
+    def _run(
+        self, cluster: Cluster, work: Work, identity: Mapping[str, Any], restart: bool, reporter: Reporter
+    ) -> None:
         identity = {"input": self.inputs.sha256, "rows per shard": self.options.rows_per_shard, **identity}
         self.folder.claim(identity, restart)
         done = self.folder.committed(self.inputs.shards)

@@ -1,14 +1,18 @@
 """The folders of models on machines that do not have them: sent through Ray's object store, opened, removed again."""
 
+import atexit
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from qkv.config import Config
 from qkv.core.errors import CorruptFolder
 from qkv.core.files import MANIFEST, read_manifest
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,12 @@ class ShippedFolder:
                 (Path(copy) / name).write_bytes(content)
             yield Path(copy)
 
+    def kept(self) -> Path:
+        """The same for as long as this process lives."""
+        stack = ExitStack()
+        atexit.register(stack.close)
+        return stack.enter_context(self.here())
+
 
 def ship(folders: Sequence[Path]) -> list[ShippedFolder]:
     """Put the folders into the object store of the cluster that this process has joined."""
@@ -49,3 +59,25 @@ def ship(folders: Sequence[Path]) -> list[ShippedFolder]:
         files = {name: (folder / name).read_bytes() for name in [*manifest["files"], MANIFEST]}
         shipped.append(ShippedFolder(folder.absolute(), manifest["checksum"], ray.put(files)))
     return shipped
+
+
+def paths_in(config: Config) -> list[Path]:
+    """All paths among the values of a config: of a search, the models that draft or rescore for it."""
+    found = []
+    for _, value in config:
+        if isinstance(value, Config):
+            found += paths_in(value)
+        elif isinstance(value, Path):
+            found.append(value)
+    return found
+
+
+def relocated(config: AnyConfig, places: Mapping[Path, Path]) -> AnyConfig:
+    """The same config with other paths."""
+    changed: dict[str, Any] = {}
+    for name, value in config:
+        if isinstance(value, Config):
+            changed[name] = relocated(value, places)
+        elif isinstance(value, Path):
+            changed[name] = places.get(value, value)
+    return config.model_copy(update=changed)

@@ -3,19 +3,21 @@
 Both take `CHUNK` texts at a time from the start of the input, as one process does, so that the output is the same.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from qkv.core.errors import QkvError, UsageError
 from qkv.core.progress import Counting
 from qkv.data.batching import in_chunks
+from qkv.models.saved.locate import locate_model
 from qkv.translate.cluster.actors import in_actors
 from qkv.translate.cluster.connection import Cluster, connected, require_ray
 from qkv.translate.cluster.formats import Columns, RowResult
 from qkv.translate.cluster.inputs import TEXT
 from qkv.translate.cluster.job import Do, JobOptions, file_job
-from qkv.translate.cluster.shipped import ShippedFolder, ship
+from qkv.translate.cluster.shipped import ShippedFolder, paths_in, relocated, ship
 from qkv.translate.jobs.job import GO_ON
 from qkv.translate.jobs.line_work import Chunks, LineWork
 from qkv.translate.jobs.worker import Setup
@@ -33,6 +35,8 @@ class ShippedDecoder:
 
     setup: Setup
     folders: Sequence[ShippedFolder]
+    others: Mapping[Path, ShippedFolder]
+    """The models that draft or rescore, by the paths that the search has for them."""
 
     @property
     def gpu(self) -> bool:
@@ -46,9 +50,11 @@ class ShippedDecoder:
 
         keep_freed_memory()
         torch.set_num_threads(1)
+        # A search reads them whenever it is built for another request.
+        search = relocated(self.setup.search, {path: folder.kept() for path, folder in self.others.items()})
         with ExitStack() as stack:
             folders = [stack.enter_context(folder.here()) for folder in self.folders]
-            return replace(self.setup, folders=folders).open()
+            return replace(self.setup, folders=folders, search=search).open()
 
     def open_chunks(self) -> Callable[[Numbered], Answer]:
         decoder = self.open()
@@ -67,7 +73,9 @@ def shipped_decoder(translator: Translator, options: DecodeOptions) -> ShippedDe
     """With the engine and the kind of device that `translator` has chosen by now. Ray shows an actor one GPU only."""
     engine, device = translator.decoder(options).engine.name, translator.models.device.type
     setup = replace(translator.worker_setup(options), engine=engine, device=device)
-    return ShippedDecoder(setup, ship(translator.models.folders))
+    others = paths_in(setup.search)
+    shipped = ship([locate_model(path) for path in others])
+    return ShippedDecoder(setup, ship(translator.models.folders), dict(zip(others, shipped, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Lines end at the byte \\n only; damage is reported, never a crash."""
 
 import gzip
+import itertools
 import os
 import random
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import zstandard
 
 from qkv.core.errors import DataError
 from qkv.data import lines
-from qkv.data.lines import ReadCounts, byte_lines, decode
+from qkv.data.lines import ReadCounts, byte_lines, decode, lines_or_gaps
 
 INSIDE = ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"]
 """Characters that `str.splitlines` takes for the end of a line."""
@@ -61,6 +62,22 @@ def test_endless_line_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"a" * (lines.MAX_LINE + lines.BLOCK))
     with pytest.raises(DataError, match=r"text:1: the line is longer than 16 MiB"):
         list(byte_lines(path))
+
+
+@pytest.mark.parametrize("size", [lines.MAX_LINE + 1, lines.MAX_LINE + lines.BLOCK, lines.MAX_LINE + 3 * lines.BLOCK])
+@pytest.mark.parametrize("block", [lines.BLOCK, 5 * lines.BLOCK + 1, 64 * lines.BLOCK])
+def test_a_line_that_is_too_long_leaves_one_gap(size: int, block: int) -> None:
+    """Wherever the blocks end, and also as the last line."""
+    long = b"a" * size
+    content = b"x\n" + long + b"\ny\r\n" + long
+    pieces = [content[start : start + block] for start in range(0, len(content), block)]
+    assert list(lines_or_gaps(pieces)) == [b"x", None, b"y", None]
+
+
+def test_an_endless_line_is_noticed_before_its_end() -> None:
+    """A file without any line end is not read to its last byte."""
+    found = lines_or_gaps(itertools.repeat(b"a" * lines.BLOCK))
+    assert next(found) is None
 
 
 def compress_zstd(data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from qkv.core.errors import DataError, QkvError, UsageError
 from qkv.core.progress import SilentReporter
+from qkv.data.lines import MAX_LINE
 from qkv.translate.cluster.formats import Columns, RowResult
 from qkv.translate.cluster.job import Do, FileJob, JobOptions, ShardWork, attempts, file_job
 
@@ -155,3 +156,20 @@ def test_what_no_text_is_the_reason_of_fails_the_shard_and_not_its_rows() -> Non
 
     with pytest.raises(MemoryError):
         list(attempts(do, ["a", "b"], [1, 2]))
+
+
+def test_a_line_that_is_too_long_is_a_failed_row(tmp_path: Path) -> None:
+    """It used to fail its whole shard, at each start again."""
+    long = b"a" * (MAX_LINE + 1)
+    (tmp_path / "a.txt").write_bytes(b"one\n" + long + b"\nthree\n")
+    _, done = shout(tmp_path / "a.txt", tmp_path / "out")
+    assert (tmp_path / "out" / "part-000000.txt").read_text() == "1 ONE\n\n3 THREE\n"
+    assert isinstance(done[0], dict)
+    assert [(row["row"], row["problem"].partition(";")[0]) for row in done[0]["failed"]] == [
+        (2, f"{tmp_path}/a.txt:2: the line is longer than 16 MiB")
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b'{"src": "one"}\n{"src": "' + long + b'"}\n')
+    _, done = shout(tmp_path / "a.jsonl", tmp_path / "json")
+    assert isinstance(done[0], dict)
+    assert [row["row"] for row in done[0]["failed"]] == [2]
+    assert len((tmp_path / "json" / "part-000000.jsonl").read_text().splitlines()) == 2
