@@ -45,6 +45,13 @@ def translate(
         typer.Option(help="What runs the model: torch, ctranslate2, onnxruntime; auto: the fastest that can."),
     ] = "auto",
     device: Device = "auto",
+    precision: Annotated[
+        Literal["fp32", "fp16", "bf16"],
+        typer.Option(help="Of weights and activations, for accelerators; scores are in float32 always."),
+    ] = "fp32",
+    static_shapes: Annotated[
+        bool, typer.Option("--static-shapes", help="Tensors of fixed shapes, which a CUDA device replays as a graph.")
+    ] = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Short for search.size=N.")] = None,
     draft: Annotated[
         str,
@@ -121,7 +128,7 @@ def translate(
             f"--nbest {nbest}: a beam of size {search.size} cannot give {nbest} hypotheses; add --beam {nbest}"
         )
     here: int | Literal["auto"] = "auto" if on else workers or "auto"
-    translator = config.translator([model, *(ensemble or [])], engine, here, draft, device)
+    translator = config.translator([model, *(ensemble or [])], engine, here, draft, device, precision, static_shapes)
     options = DecodeOptions(
         nbest or 1, chosen or alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
     )

@@ -10,7 +10,7 @@ from qkv.engines.agreement import mean_scores
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.engines.fast_engines import EngineName, FastEngine, default_engine, engines, make_engine, missing_packages
 from qkv.engines.model_set import ModelSet
-from qkv.engines.torch_engine import TorchEngine
+from qkv.engines.torch_engine import PLAIN, TorchEngine, TorchSettings
 
 
 class Engines:
@@ -25,11 +25,13 @@ class Engines:
         wanted: EngineName,
         threads: int,
         max_src_tokens: int | None,
+        settings: TorchSettings = PLAIN,
     ) -> None:
         self.models = models
         self.wanted = wanted
         self.threads = threads
         self.max_src_tokens = max_src_tokens
+        self.settings = settings
         self._fast: Engine | None = None
         if models.exported and wanted not in ("auto", models.exported):
             raise UsageError(
@@ -83,10 +85,12 @@ class Engines:
 
     def _obstacle(self, kind: FastEngine, request: DecodeRequest) -> str | None:
         """Why the models cannot be exported for it."""
+        if self.settings != PLAIN:
+            return "precision and static shapes are settings of the engine torch; leave them out, or use that engine"
         if missing := missing_packages(kind, bool(self.models.exported)):
             return missing[0]
-        if self.models.device.type not in kind.devices:
-            return f"it does not run on the device {self.models.device}; use the engine torch, or the device cpu"
+        if reason := kind.reason_against_device(self.models.device):
+            return reason
         config = self.models.config
         reasons = [] if self.models.exported else self._reasons_against_models(kind, request)
         # A search is meaningless for a model that it does not support.
@@ -103,7 +107,8 @@ class Engines:
 
     @cached_property
     def torch(self) -> Engine:
-        return TorchEngine([saved.model for saved in self.models.loaded], self.models.loaded[0])
+        loaded = self.models.loaded
+        return TorchEngine([saved.model for saved in loaded], loaded[0], self.settings)
 
     def fast(self, kind: FastEngine) -> Engine:
         """The engine of this kind, created on first use."""

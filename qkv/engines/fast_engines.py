@@ -32,6 +32,12 @@ class FastEngine(Protocol):
     def suits(self, config: SavedConfig) -> bool:
         """Whether it is the default for such a model."""
 
+    def reason_against_device(self, device: torch.device) -> str | None:
+        """Why it does not run there."""
+        if device.type in self.devices:
+            return None
+        return f"it does not run on the device {device}; use the engine torch, or the device cpu"
+
     def reasons_against_model(self, config: SavedConfig, request: DecodeRequest, longest: int | None) -> list[str]:
         """Why it cannot run such a model; sources longer than `longest` are cut before (None: they are not)."""
 
@@ -56,6 +62,19 @@ class CTranslate2(FastEngine):
     extra = "fast"
     packages = ("ctranslate2",)
     devices = ("cpu", "cuda")
+
+    def reason_against_device(self, device: torch.device) -> str | None:
+        if device.type != "cuda":
+            return super().reason_against_device(device)
+        import ctranslate2
+
+        found = ctranslate2.get_cuda_device_count()
+        if (device.index or 0) < found:
+            return None
+        return (
+            f"its CUDA libraries find {found} devices here, so it does not run on {device}; use the engine torch, or "
+            "the device cpu"
+        )
 
     def suits(self, config: SavedConfig) -> bool:
         return config.seq2seq.decoder.autoregressive

@@ -2,24 +2,46 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
 
 from qkv.core.devices import moved
+from qkv.core.errors import UsageError
 from qkv.data.batch import padded
 from qkv.engines.alignments import AlignmentHead, with_alignments
 from qkv.engines.base import DecodeRequest
 from qkv.engines.copies import with_copies
 from qkv.engines.likely import with_likely
+from qkv.layers.frozen import frozen_copy
 from qkv.models.base import Model
 from qkv.models.saved.folder import SavedModel
 from qkv.search.base import Search, SearchConfig, SearchTask, Watch, smallest
 from qkv.search.hypothesis import Hypothesis
-from qkv.search.models import SearchedModels
+from qkv.search.models import ModelSteps, SearchedModels, StaticSteps
 from qkv.search.walk import grouped
 from qkv.text.special import SPECIAL
 
 MOST_SEARCHES = 32
 """Searches that an engine keeps, the newest."""
+
+
+HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
+DecodingPrecision = Literal["fp32", "fp16", "bf16"]
+
+
+@dataclass(frozen=True)
+class TorchSettings:
+    """How PyTorch computes."""
+
+    precision: DecodingPrecision = "fp32"
+    """Of weights and activations; softmax, norms and scores are in float32 always."""
+    static_shapes: bool = False
+    """Whether the tensors of a step keep their shapes, so that a CUDA device replays it as one graph."""
+
+
+PLAIN = TorchSettings()
 
 
 class TorchEngine:
@@ -33,10 +55,15 @@ class TorchEngine:
     parallel = 1
     batch_tokens = 4096
 
-    def __init__(self, models: Sequence[Model], saved: SavedModel | None = None) -> None:
+    def __init__(
+        self, models: Sequence[Model], saved: SavedModel | None = None, settings: TorchSettings = PLAIN
+    ) -> None:
+        if settings.precision in HALF:
+            models = [_in_half(model, settings.precision) for model in models]
+            saved = None if saved is None else replace(saved, model=models[0])
         self.models = models
         self.saved = saved
-        self.searched = SearchedModels(models)
+        self.searched = SearchedModels(models, StaticSteps if settings.static_shapes else ModelSteps)
         self.src_limit = self.searched.src_limit
         self._searches: list[tuple[SearchConfig, Search]] = []
 
@@ -86,6 +113,14 @@ class TorchEngine:
                 found = with_alignments(self.models, sources, found, request.attention)
             found = with_copies(self.models, sources, found) if request.copies else found
             return with_likely(self.models, sources, found, request.likely) if request.likely else found
+
+
+def _in_half(model: Model, precision: str) -> Model:
+    """A copy whose weights have 16 bits."""
+    half = frozen_copy(model).to(HALF[precision])
+    if not all(bool(weight.isfinite().all()) for weight in half.parameters()):
+        raise UsageError(f"precision {precision}: some weights are too large for it; use bf16 or fp32")
+    return half
 
 
 def _renumbered(watch: Watch | None, group: Sequence[int]) -> Watch | None:

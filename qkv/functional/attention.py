@@ -101,7 +101,7 @@ def location_aware_scores(
     v: Float[Tensor, "H E"],
 ) -> Float[Tensor, "B H K"]:
     """v · tanh(q + k_j + U f_j) of one query: `additive_scores` with a term that knows where the last one attended."""
-    hidden = (q[:, :, None] + k + features @ u).tanh()
+    hidden = (q[:, :, None] + k + features.to(u.dtype) @ u).tanh()
     return (hidden * v[:, None]).sum(dim=-1)
 
 

@@ -34,8 +34,11 @@ class KVCache:
 
     def with_capacity(self, length: int) -> "KVCache":
         """A new cache with the same content and a capacity of at least `length` positions."""
-        missing = length - self.tensor.shape[3]
-        return self._each(lambda part: F.pad(part, (0, 0, 0, missing + -length % GROWTH)))
+        return self.with_positions(length - self.tensor.shape[3] + -length % GROWTH)
+
+    def with_positions(self, more: int) -> "KVCache":
+        """A new cache with the same content and a capacity of so many positions more."""
+        return self._each(lambda part: F.pad(part, (0, 0, 0, more)))
 
     def select(self, rows: Tensor) -> "KVCache":
         """A new cache with these rows, in this order."""
@@ -93,6 +96,13 @@ class SourceKeys:
         )
         key_value = self.key_value.index_select(1, sentences)
         return SourceKeys(key_value, padding, src, pointed_at, self.complete, self.heads)
+
+    def copy(self) -> "SourceKeys":
+        """The same in tensors of its own."""
+        padding, src, pointed_at = (
+            None if part is None else part.clone() for part in (self.padding, self.src, self.pointed_at)
+        )
+        return SourceKeys(self.key_value.clone(), padding, src, pointed_at, self.complete, self.heads)
 
     def ids_of(self, tokens: Tensor) -> Tensor | None:
         """The source ids [R, W, S] of rows that get these tokens [R, W]."""

@@ -135,15 +135,19 @@ class TransformerInference:
 
     def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Output, DecoderState]:
         """The next W tokens of each row [R, W] to what the head reads."""
-        width, decoder = tokens.shape[1], self.decoder
+        width = tokens.shape[1]
         cache, end = state.writable(width), max(state.lengths) + width
         block = self._block(state, width, end, cache.tensor)
+        return self.passed(tokens, block, cache, end, state.sources), state.after(cache, width)
+
+    def passed(self, tokens: Tensor, block: Block, cache: KVCache, end: int, sources: SourceKeys) -> Output:
+        """The same for a block of positions, whose keys and values go to the first `end` positions of the cache."""
+        decoder = self.decoder
         past, carried = cache.until(end)
-        sources = state.sources
         crossings = sources.crossings(block, carried)
         layers = DecoderPass(decoder.layers, block, past, crossings, self.watched, self.head.chosen)
         decoded = decoder.run(self.tgt_embed(tokens, block.context.q_pos), layers)
-        return Output(decoded, self._context(sources, layers, tokens, decoded)), state.after(cache, width)
+        return Output(decoded, self._context(sources, layers, tokens, decoded))
 
     def _context(self, sources: SourceKeys, layers: DecoderPass, tokens: Tensor, decoded: Tensor) -> HeadContext:
         if not (self.attention or self.head.needs_source):

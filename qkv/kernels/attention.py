@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from qkv.core.devices import autocast_dtype
+from qkv.core.devices import autocast_dtype, by_hand
 from qkv.core.shapes import AttentionWeights, Bias, ContextHeads, Heads, KeyHeads, Mask, ValueHeads
 from qkv.kernels.dropout import dropout_mask
 
@@ -33,13 +33,13 @@ def attention(
     dropout: float = 0.0,
 ) -> ContextHeads:
     """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
-    if dropout > 0 and q.device.type == "cpu":
+    if dropout > 0 and by_hand(q):
         if low := autocast_dtype(q.device):
             q, k, v = q.to(low), k.to(low), v.to(low)
         output: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
         return output
     allowed = mask
-    if q.device.type == "cpu" and q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
+    if by_hand(q) and q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
         k, v, allowed, bias = _fill_up(k, v, mask, bias)
     if bias is not None:
         bias = bias.to(q.dtype) if allowed is None else bias.to(q.dtype).masked_fill(~allowed, -torch.inf)

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from qkv.core.devices import by_hand
+
 LEVELS = 1 << 16
 
 
@@ -21,7 +23,7 @@ def dropout(
     """x ⊙ m / (1 - rate), each m independently 0 with probability `rate`, otherwise 1."""
     if rate == 0:
         return x
-    if x.device.type != "cpu" and generator is None:
+    if not by_hand(x) and generator is None:
         return F.dropout(x, rate)
     return x * dropout_mask(x, rate, generator)
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from qkv.core.devices import by_hand
 from qkv.core.shapes import Hidden
 from qkv.kernels.dropout import dropout, dropout_mask
 
@@ -24,7 +25,7 @@ def residual_norm(
 
     Draws the same random numbers as `dropout`, so with the same seed the two give the same result.
     """
-    if x.device.type != "cpu" or x.dtype != y.dtype or x.dtype != weight.dtype:
+    if not by_hand(x) or x.dtype != y.dtype or x.dtype != weight.dtype:
         return F.layer_norm(x + dropout(y, rate), weight.shape, weight, bias, eps)
     normal: Tensor = _ResidualNorm.apply(x, y, weight, bias, rate, eps)
     return normal

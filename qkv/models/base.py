@@ -67,6 +67,17 @@ class Blocks(Protocol):
 
 
 @runtime_checkable
+class Static(Protocol):
+    """Steps whose tensors have the same shapes from one to the next. A state is usable until the rows are reordered."""
+
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> Any:
+        """Read the sources [B, S]; every sentence gets `beams` equal rows."""
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[tuple[Tensor, Tensor | None], Any]:
+        """The last token of each row [R] to log-probabilities [R, V], and cross-attention [R, S] if it was wanted."""
+
+
+@runtime_checkable
 class Parallel(Protocol):
     """Fills all positions of an output at once, without gradients.
 
@@ -106,14 +117,22 @@ class Inference:
     """attention -> verification of several tokens in one pass."""
     parallel: Callable[[], Parallel] | None = None
     """Fills all positions of an output at once."""
+    static: Callable[[bool, Sequence[int]], Static] | None = None
+    """(attention, ids that are never output) -> decoding token by token, by steps of fixed shapes."""
     reason: str = ""
-    """Why one of these is None, and what to use instead."""
+    """Why one of the first three is None, and what to use instead."""
 
     def require_steps(self, attention: bool = False) -> Incremental:
         """Raises UsageError with the reason if the model has no steps."""
         if self.steps is None:
             raise UsageError(self.reason)
         return self.steps(attention)
+
+    def require_static(self, attention: bool, never: Sequence[int]) -> Static:
+        """Raises UsageError if the model has no steps of fixed shapes."""
+        if self.static is None:
+            raise UsageError("static shapes: only the autoregressive Transformer has them; leave them out")
+        return self.static(attention, never)
 
     def require_blocks(self, attention: bool = False) -> Blocks:
         """Raises UsageError with the reason if the model has no blocks."""

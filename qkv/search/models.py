@@ -1,6 +1,6 @@
 """A model, or an ensemble with one vocabulary, as searches ask for it: by steps, by blocks, or in one parallel pass."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,28 @@ class ModelSteps:
         return ForcedOutput(torch.cat(scores, dim=1), attention), after
 
 
+class StaticSteps:
+    """Cached steps of fixed shapes. It copies the weights: make a new one after they have changed."""
+
+    def __init__(self, model: Model, attention: bool = False) -> None:
+        self.model = model.inference().require_static(attention, NEVER_OUTPUT)
+        self.attention = attention
+
+    @torch.inference_mode()
+    def start(self, src: Tensor, src_keep: Tensor, beams: int = 1) -> StepState:
+        state: StepState = self.model.start(src, src_keep, beams)
+        return state
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: StepState) -> tuple[StepOutput, StepState]:
+        (log_probs, attention), after = self.model.step(tokens, state)
+        return StepOutput(log_probs, attention if self.attention else None), after
+
+    @torch.inference_mode()
+    def force(self, tokens: Tensor, state: StepState, beams: int) -> tuple[ForcedOutput, StepState]:
+        return force_by_steps(self, tokens, state, beams)
+
+
 @dataclass(frozen=True)
 class EnsembleState:
     """The state of each member."""
@@ -144,8 +166,8 @@ class Ensemble:
 class SearchedModels:
     """It holds the weights that the models have when something is first asked for."""
 
-    def __init__(self, models: Sequence[Model]) -> None:
-        self.models = models
+    def __init__(self, models: Sequence[Model], make_steps: Callable[[Model, bool], StepFunction] = ModelSteps) -> None:
+        self.models, self.make_steps = models, make_steps
         self.src_limit, self.tgt_limit = MaxLengths(
             smallest([model.limits.src for model in models]), smallest([model.limits.tgt for model in models])
         )
@@ -155,7 +177,7 @@ class SearchedModels:
 
     def steps(self, attention: bool) -> StepFunction:
         if attention not in self._steps:
-            each = [ModelSteps(model, attention) for model in self.models]
+            each = [self.make_steps(model, attention) for model in self.models]
             self._steps[attention] = each[0] if len(each) == 1 else Ensemble(each)
         return self._steps[attention]
 

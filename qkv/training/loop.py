@@ -17,6 +17,7 @@ from qkv.training.recorder import Recorder, UpdateRecord
 from qkv.training.run.checkpoint import Learner
 from qkv.training.run.state import TrainState
 from qkv.training.step.batches import BatchSource, batch_fingerprint
+from qkv.training.step.compiled import uncompiled
 from qkv.training.step.precision import SMALLEST_SCALE, Precision, next_scale
 from qkv.training.step.update import FlatGradient, Sums, Task, add_gradients, seed_for
 
@@ -60,7 +61,7 @@ class Loop:
         """Train until `stop_after` is reached, patience runs out, or a signal asks to stop."""
         while True:
             if self.recorder:
-                self.recorder.keep_up(self.state, self._done() >= 1)
+                self._keep_up(self.recorder)
             self.began = time.monotonic()
             if self._agree_to_stop():
                 break
@@ -68,8 +69,13 @@ class Loop:
         if self.recorder:
             if self._done() >= 1 and not self.state.finished:
                 # Time ran out after the recorder last validated and saved.
-                self.recorder.keep_up(self.state, True)
+                self._keep_up(self.recorder)
             self.recorder.close(self.state)
+
+    def _keep_up(self, recorder: Recorder) -> None:
+        """Validate and save if it is time to."""
+        with uncompiled(self.recipe.training.compile):
+            recorder.keep_up(self.state, self._done() >= 1)
 
     def _done(self) -> float:
         return self.state.progress.of(self.recipe.training.stop_after)

@@ -23,6 +23,7 @@ from qkv.text import TextConfig
 from qkv.training.optimizers import AdamWConfig, AnyOptimizer
 from qkv.training.outputs import outputs
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig
+from qkv.training.step.compiled import Compile
 
 
 class TrainingConfig(Config):
@@ -39,6 +40,9 @@ class TrainingConfig(Config):
     """bf16: matrix products in bfloat16, weights and sums in float32; faster on CPUs that have it, from d_model 256.
     fp16: the same in float16, with a loss that is scaled so that small gradients do not vanish. tf32: products of
     float32 numbers cut to 19 bits, on CUDA devices that have it."""
+    compile: Compile = "off"
+    """Whether torch.compile writes the code of training: layers: of each layer of the Transformer; all: of the whole
+    model, but not of its loss. The first updates take a minute or more, and results differ by rounding."""
     workers: int | Literal["auto"] = Field(default=1)
     """Processes on this machine that share each batch, at most one per core (or QKV_MAX_WORKERS, an environment
     variable); auto: one per core or accelerator, or, for a resumed run, as many as it started with. Each draws its own

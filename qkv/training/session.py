@@ -26,6 +26,7 @@ from qkv.training.run.folder import MetricsLog, RunFolder
 from qkv.training.run.state import TrainState
 from qkv.training.setup.prepare import PreparedData, copy_weights, open_prepared
 from qkv.training.signals import StopRequest
+from qkv.training.step.compiled import compile_model
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import seed_for
 from qkv.training.validation import Validator
@@ -143,6 +144,7 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     frequencies = partial(task.frequencies, prepared.train, tokenizers)
     objective = objective_of(recipe.objective, recipe.model, recipe.data.kind, tokenizers, frequencies)
+    compile_model(model, recipe.training.compile)
     # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
     return Loop(recipe, learner, state, stream, objective, team, precision)

@@ -7,6 +7,7 @@ from pydantic import Field
 from qkv.config import Config
 from qkv.core.devices import DeviceName
 from qkv.engines.fast_engines import EngineName
+from qkv.engines.torch_engine import DecodingPrecision
 from qkv.search.kinds import AnySearch
 
 
@@ -29,3 +30,7 @@ class TranslatorArguments(Config):
     """Whether each part is read together with the preceding one."""
     device: DeviceName
     """Where the model runs."""
+    precision: DecodingPrecision
+    """Of weights and activations."""
+    static_shapes: bool
+    """Whether the tensors of a step keep their shapes."""

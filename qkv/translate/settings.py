@@ -11,6 +11,7 @@ from qkv.config.base import WRITTEN_BY_QKV
 from qkv.config.overrides import apply_overrides
 from qkv.core.errors import UsageError
 from qkv.engines.fast_engines import EngineName
+from qkv.engines.torch_engine import DecodingPrecision
 from qkv.search.base import searches
 from qkv.search.beam import BeamConfig
 from qkv.search.default import default_settings
@@ -43,6 +44,8 @@ class TranslationConfig(Config):
         workers: int | Literal["auto"] = "auto",
         draft: str = "auto",
         device: str = "auto",
+        precision: DecodingPrecision = "fp32",
+        static_shapes: bool = False,
     ) -> Translator:
         """A translator with these settings; `draft` is used if they name no drafter."""
         return Translator(
@@ -56,6 +59,8 @@ class TranslationConfig(Config):
             self.overlap,
             self.draft or draft,
             device,
+            precision,
+            static_shapes,
         )
 
 

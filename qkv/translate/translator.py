@@ -19,7 +19,7 @@ from qkv.engines.choose import Engines
 from qkv.engines.drafts import choose_draft
 from qkv.engines.fast_engines import EngineName, engines
 from qkv.engines.model_set import ModelLike, ModelSet
-from qkv.engines.torch_engine import TorchEngine, evaluating
+from qkv.engines.torch_engine import DecodingPrecision, TorchEngine, TorchSettings, evaluating
 from qkv.kernels.threads import bounded_workers, using_threads
 from qkv.models.saved.locate import locate_model
 from qkv.search.base import Constraints, SearchConfig, SteppedSearch
@@ -69,6 +69,9 @@ class Translator:
     input, own), or the folder of a non-autoregressive model; auto: the one that the model's folder carries, if any.
     The model runs on `device`: cpu, cuda, cuda:N, mps or xpu; auto: the accelerator if there is one, else the CPU, but
     a model in memory stays where it is. Processes share a list on a CPU only.
+    `precision` is that of weights and activations, fp32, fp16 or bf16; softmax, norms and scores are in float32. With
+    `static_shapes` the tensors of a step keep their shapes, so that a CUDA device replays it as one graph. Both are for
+    accelerators, and choose the engine torch.
 
     Examples:
         >>> from qkv import Translator
@@ -91,6 +94,8 @@ class Translator:
         overlap: bool = False,
         draft: DraftLike = "auto",
         device: str = "auto",
+        precision: DecodingPrecision = "fp32",
+        static_shapes: bool = False,
     ) -> None:
         given = validate(
             TranslatorArguments,
@@ -103,13 +108,16 @@ class Translator:
                 "split_long": split_long,
                 "overlap": overlap,
                 "device": device,
+                "precision": precision,
+                "static_shapes": static_shapes,
             },
             "Translator",
         )
         require_draft(draft)
         self.models = ModelSet(model, given.device)
         self.workers = bounded_workers(given.workers, "workers")
-        self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens)
+        settings = TorchSettings(given.precision, given.static_shapes)
+        self.engines = Engines(self.models, given.engine, self.workers, given.max_src_tokens, settings)
         self._draft = draft
         if engines[given.engine] is not None:
             if draft not in ("auto", "none", None):
@@ -343,7 +351,8 @@ class Translator:
     def worker_setup(self, options: DecodeOptions) -> Setup:
         """What a worker process needs to decode as this one does."""
         folders, checksums = self.models.folders, self.models.checksums
-        return Setup(folders, checksums, self._drafted, options, self.batch_tokens, self.reading)
+        plain = folders, checksums, self._drafted, options, self.batch_tokens, self.reading
+        return Setup(*plain, torch=self.engines.settings)
 
     @cached_property
     def _drafted(self) -> SearchConfig:

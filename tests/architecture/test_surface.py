@@ -203,6 +203,8 @@ VERBS = {
         "--with",
         "--engine",
         "--device",
+        "--precision",
+        "--static-shapes",
         "--beam",
         "--draft",
         "--length-factor",

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from qkv.functional.attention import scaled_dot_product
 from qkv.functional.masks import both, build_mask, dilated, within
-from qkv.kernels import window as window_blocks
-from qkv.kernels.window import Everywhere, Window, window_attention
+from qkv.kernels.window import Everywhere, Window, blocks, window_attention
 
 LENGTHS = [1, 3, 4, 8, 9, 21]
 """Below, at, at twice and just above the size of a block, and several blocks."""
@@ -16,7 +15,7 @@ WINDOWS = [Window(0, 0), Window(4, 0), Window(2, 3), Window(7, 7), Window(100, 1
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_blocks, "BLOCK", 4)
+    monkeypatch.setattr(blocks, "BLOCK", 4)
 
 
 def draw(*shape: int) -> Tensor:

@@ -56,9 +56,17 @@ class AttentionContext:
         """Key position ids."""
         return self.k_pos if self.drawn is None else self.drawn
 
-    @cached_property
+    @property
     def mask(self) -> Tensor | None:
         """[B|1, 1, Q, K], True = may attend; None if every query may attend to every key."""
+        # The compiler fuses it with what reads it, and cannot see through a cached property.
+        return self._built() if torch.compiler.is_compiling() else self._mask
+
+    @cached_property
+    def _mask(self) -> Tensor | None:
+        return self._built()
+
+    def _built(self) -> Tensor | None:
         if self.predicate is None and (self.keep is None or surely_all(self.keep)):
             return None
         return build_mask(self.predicate, self.q_pos, self.k_pos, self.keep)

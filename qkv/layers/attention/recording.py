@@ -119,6 +119,8 @@ class AttentionWatch:
 
 
 _observers: ContextVar[tuple[AttentionRecord | AttentionWatch, ...]] = ContextVar("attention observers", default=())
+_observed = 0
+"""How many observers there are, in any context: `torch.compile` reads a plain number, and no `ContextVar`."""
 
 
 @contextmanager
@@ -154,10 +156,13 @@ def watch_attention(module: Identified) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def _observing(observer: AttentionRecord | AttentionWatch) -> Iterator[None]:
+    global _observed
     token = _observers.set((*_observers.get(), observer))
+    _observed += 1
     try:
         yield
     finally:
+        _observed -= 1
         _observers.reset(token)
 
 
@@ -168,5 +173,7 @@ def _attentions(model: nn.Module) -> list[AttentionId]:
 
 def report(attention: AttentionId, weights: Callable[[], Tensor]) -> None:
     """Called by every attention after each pass; `weights` computes [B, H, Q, K] if a recorder is active."""
+    if not _observed:
+        return
     for observer in _observers.get():
         observer.add(attention, weights)

@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.core.devices import by_hand
 from qkv.core.errors import QkvError
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
@@ -38,7 +39,7 @@ class Learned(Positions):
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         # On an accelerator only the length is known without waiting; lengths are checked before (`Model.limits`).
-        known = x.device.type == "cpu" and pos.numel() > 0
+        known = by_hand(x) and pos.numel() > 0
         longest = int(pos.max()) + 1 if known else x.shape[1]
         if longest > len(self.weight):
             raise QkvError(

@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.core.devices import by_hand
 from qkv.functional.positions import rotary_angles, rotate_halves
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
@@ -52,7 +53,7 @@ class Rope(Positions):
         """Row p: the cosines of position p, then its sines. It grows as needed."""
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        if x.device.type == "cpu":
+        if by_hand(x):
             longest = int(pos.amax()) + 1 if pos.numel() else 0
             waves = F.embedding(pos, self._table(longest, x))
         else:  # how many rows a table needs is known on the device only

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv.core.devices import by_hand
 from qkv.functional.positions import sinusoidal
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
@@ -36,7 +37,7 @@ class Sinusoidal(Positions):
         self._table = torch.empty(0, d_model)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        if x.device.type != "cpu":
+        if not by_hand(x):
             # A table would have to be waited for: how many rows it needs is known on the device only.
             return x + sinusoidal(pos, self.d_model, x.dtype)
         if pos.numel() == 1:

@@ -88,7 +88,7 @@ class RecurrentAttention(nn.Module):
         weights, carried = self.weights(self.query(q), keys, keep, before)
         by_sentence = weights.view(len(keys), 1, -1, keys.shape[1])
         report(self.attention_id, lambda: by_sentence)
-        return (by_sentence[:, 0] @ memory).view(q.shape), weights, carried
+        return (by_sentence[:, 0].to(memory.dtype) @ memory).view(q.shape), weights, carried
 
     def weights(self, q: Tensor, keys: Tensor, keep: SrcKeep, before: Tensor) -> tuple[Tensor, Tensor]:
         """[R, W, S] of projected queries [R, W, D], and what is handed on: all steps at once."""

@@ -78,7 +78,7 @@ class StepAttention(nn.Module):
         weights = masked_softmax(by_sentence @ source.keys[:, None].transpose(-1, -2), source.keep[:, None, None])
         report(self.attention_id, lambda: weights)
         lengths = source.keep.sum(dim=1)[:, None, None].to(h.dtype)
-        context = (weights[:, 0] @ source.values) * lengths.sqrt()
+        context = (weights[:, 0].to(source.values.dtype) @ source.values) * lengths.sqrt()
         output: Tensor = self.output(context.reshape(queries.shape))
         return output, weights.reshape(*h.shape[:2], -1)
 

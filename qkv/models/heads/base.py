@@ -89,8 +89,9 @@ class Head(nn.Module):
     def log_probs(
         self, states: Float[Tensor, "*batch D"], context: HeadContext = NO_CONTEXT, *, never: Sequence[int] = ()
     ) -> Float[Tensor, "*batch V"]:
-        """Over all tokens but those in `never`, which get -inf."""
-        return torch.log_softmax(self.logits(states, context, never=never), dim=-1)
+        """Over all tokens but those in `never`, which get -inf; in float32 or wider."""
+        logits = self.logits(states, context, never=never)
+        return torch.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def loss(
         self,

@@ -77,6 +77,11 @@ class _DecoderLayers(TrainedLayers):
         self.memories = memories
         self.cross_context = cross_context
 
+    def __call__(self, number: int, x: Tensor) -> Tensor:
+        # By the module itself, which may be compiled.
+        state: Tensor = self.layers[number](x, self.context, self.memories[number], self.cross_context)
+        return state
+
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.context, self.memories[number], self.cross_context)
 

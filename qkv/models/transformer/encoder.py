@@ -61,6 +61,11 @@ class _EncoderLayers(TrainedLayers):
         self.layers = layers
         self.context = context
 
+    def __call__(self, number: int, x: Tensor) -> Tensor:
+        # By the module itself, which may be compiled.
+        state: Tensor = self.layers[number](x, self.context)
+        return state
+
     def sublayers(self, number: int) -> list[tuple[Connection, Sublayer]]:
         return self.layers[number].sublayers(self.context)
 

@@ -88,11 +88,13 @@ class Transformer(Model):
         return MaxLengths(self.src_embedder.positions.max_length, self.tgt_embedder.positions.max_length)
 
     def inference(self) -> Inference:
-        from qkv.inference.transformer import TransformerInference  # which needs this file
+        from qkv.inference.static import StaticInference  # which need this file
+        from qkv.inference.transformer import TransformerInference
 
         return Inference(
             steps=lambda attention: TransformerInference(self, attention),
             blocks=lambda attention: TransformerInference(self, attention),
+            static=lambda attention, never: StaticInference(TransformerInference(self, attention), never),
             reason="the model is autoregressive, so it has no search refine: use beam, greedy, sample or mbr",
         )
 

@@ -1,7 +1,6 @@
 """Self-tests of a device: each is a function from the device to a sentence; it raises `CheckFailed` with one."""
 
 import math
-import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -10,42 +9,28 @@ from itertools import chain
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from qkv.config import validate
 from qkv.core.devices import CPU
 from qkv.core.errors import QkvError
-from qkv.data.batch import Batch, collate
-from qkv.engines.base import DecodeRequest
-from qkv.engines.torch_engine import TorchEngine
 from qkv.kernels.attention import attention
-from qkv.models.transformer.build import build_model
-from qkv.models.transformer.config import TransformerConfig
-from qkv.models.transformer.model import Transformer
-from qkv.objectives.teacher_forcing import ObjectiveConfig
-from qkv.search.base import Constraints
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text.special import NAMES, SPECIAL
-from qkv.training.optimizers import AdamWConfig
+from qkv.training.doctor.accelerated import compiled, half_precision, static_shapes, windows
+from qkv.training.doctor.subjects import CheckFailed, LearningModel, decoded, pairs, require_close, subject
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.folder import read_metrics
 from qkv.training.step.precision import Precision
-from qkv.training.step.update import FlatGradient, Task, add_gradients
 from qkv.training.trainer import Trainer
 
-VOCAB = 40
 LOSS_TOLERANCE = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 1e-2}
 """How far loss and gradient norm on the device may be from those in float32 on the CPU, as a fraction."""
 EQUAL = 1e-5
 """How far a state may move that must not move at all: a device may add in another order."""
 SECONDS = 3.0
 """How long speed is measured."""
-
-
-class CheckFailed(Exception):
-    """A check that did not hold, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -72,41 +57,9 @@ def run_checks(device: torch.device, progress: Callable[[int, int], None] = lamb
     return found
 
 
-def _model(seed: int = 1, **sizes: int) -> Transformer:
-    torch.manual_seed(seed)
-    plain = {"d_model": 32, "d_ff": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2} | sizes
-    return build_model(TransformerConfig(**plain, dropout=0.0), VOCAB, VOCAB, SPECIAL.pad)
-
-
-def _pairs(count: int, longest: int, seed: int = 1) -> Batch:
-    """Sources and their reversals."""
-    draw = random.Random(seed)
-    src = [draw.choices(range(len(NAMES), VOCAB), k=draw.randint(2, longest)) for _ in range(count)]
-    return collate(src, [ids[::-1] for ids in src], SPECIAL, SPECIAL, range(count))
-
-
-class _Learner:
-    """A model that learns on a device, as training does it."""
-
-    def __init__(self, model: Transformer, precision: Precision) -> None:
-        self.model, self.precision = model.to(precision.device).train(), precision
-        self.gradient, self.optimizer = FlatGradient(self.model), AdamWConfig().build(self.model)
-        self.objective = ObjectiveConfig().build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
-
-    def learn(self, batch: Batch, rate: float) -> tuple[float, float]:
-        """One update; its loss a token, and the norm of the gradient."""
-        self.gradient.clear()
-        task = Task(self.model, self.objective, 1, self.precision)
-        sums = add_gradients(task, [batch.to(self.precision.device)], self.precision.device)
-        loss, _, weight, _, norm = torch.cat([sums, self.gradient.norm().to(sums)[None]]).tolist()
-        norm = self.gradient.finish(norm, weight, 1.0)
-        self.optimizer.step(rate)
-        return loss / weight, norm
-
-
 def no_leak(device: torch.device) -> str:
     """Neither later targets nor padding reach a state, and a query without keys gives 0."""
-    model, batch = _model().to(device).eval(), _pairs(4, 8)
+    model, batch = subject().to(device).eval(), pairs(4, 8)
     other = batch.tgt_in.clone()
     other[:, 3:] = other[:, 3:].flip(1)
     wider = torch.nn.functional.pad(batch.src, (0, 3), value=len(NAMES))
@@ -123,8 +76,8 @@ def no_leak(device: torch.device) -> str:
         nothing = torch.zeros(1, 1, 2, 3, dtype=torch.bool, device=device)
         q, k, v = (torch.randn(1, 1, size, 4, device=device) for size in (2, 3, 3))
         blind = attention(q, k, v, nothing).cpu()
-    _require_close(later[:, :3], plain[:, :3], EQUAL, "a state depends on later targets")
-    _require_close(padded, plain, EQUAL, "a state depends on padding of the source")
+    require_close(later[:, :3], plain[:, :3], EQUAL, "a state depends on later targets")
+    require_close(padded, plain, EQUAL, "a state depends on padding of the source")
     if not bool((blind == 0).all()):
         raise CheckFailed("a query that may attend to nothing does not give 0")
     return "later targets and padding do not reach a state; a query without keys gives 0"
@@ -132,32 +85,26 @@ def no_leak(device: torch.device) -> str:
 
 def shift(device: torch.device) -> str:
     """The input is the labels moved by one place, and what was learned by heart is said again."""
-    batch = _pairs(4, 6)
+    batch = pairs(4, 6)
     for row in range(len(batch)):
         labels = batch.tgt_out[row][batch.tgt_weight[row] > 0].tolist()
         given = batch.tgt_in[row][batch.tgt_weight[row] > 0].tolist()
         if given != [SPECIAL.bos, *labels[:-1]]:
             raise CheckFailed(f"row {row} reads {given} to predict {labels}")
-    learner = _Learner(_model(), Precision("fp32", device))
+    learner = LearningModel(subject(), Precision("fp32", device))
     first, _ = learner.learn(batch, 3e-3)
     last = min(learner.learn(batch, 3e-3)[0] for _ in range(79))
-    said = _decoded(learner.model.eval(), batch, GreedyConfig(max_extra=4))
+    said = decoded(learner.model.eval(), batch, GreedyConfig(max_extra=4))
     wanted = [[token for token in row if token >= len(NAMES)] for row in batch.tgt_out.tolist()]
     if said != wanted:
         raise CheckFailed(f"after 80 updates (loss {first:.2f} to {last:.2f}), {said} instead of {wanted}")
     return f"4 pairs by heart in 80 updates, loss {first:.2f} to {last:.2f} (0.69 is the least with label smoothing)"
 
 
-def _decoded(model: Transformer, batch: Batch, search: GreedyConfig | BeamConfig) -> list[list[int]]:
-    sources = [row[keep].tolist() for row, keep in zip(batch.src, batch.src_keep, strict=True)]
-    request = DecodeRequest(search, 1, [Constraints()] * len(sources))
-    return [best.tokens for best, *_ in TorchEngine([model]).decode(sources, request)]
-
-
 def resume(device: torch.device) -> str:
     """A run that was stopped and resumed is the run that was not."""
     with tempfile.TemporaryDirectory(prefix="qkv-doctor-") as folder:
-        rows = [row[row >= len(NAMES)].tolist() for row in _pairs(40, 8).src]
+        rows = [row[row >= len(NAMES)].tolist() for row in pairs(40, 8).src]
         words = ["".join(chr(ord("a") + token % 26) for token in row) for row in rows]
         table = "".join(f"{word}\t{word[::-1]}\n" for word in words)
         (Path(folder) / "pairs.tsv").write_text(table, encoding="utf-8")
@@ -191,24 +138,24 @@ def _trained(folder: Path, name: str, device: torch.device, stops: list[int]) ->
 
 def equality(device: torch.device) -> str:
     """Loss, gradient and outputs are those of the CPU."""
-    batch, said = _pairs(16, 12), []
-    wanted = _Learner(_model(), Precision()).learn(batch, 0.0)
+    batch, said = pairs(16, 12), []
+    wanted = LearningModel(subject(), Precision()).learn(batch, 0.0)
     for name, tolerance in LOSS_TOLERANCE.items():
-        found = _Learner(_model(), Precision(name, device)).learn(batch, 0.0)
+        found = LearningModel(subject(), Precision(name, device)).learn(batch, 0.0)
         off = max(abs(one - other) / abs(other) for one, other in zip(found, wanted, strict=True))
         if not off <= tolerance:
             raise CheckFailed(f"{name}: loss and norm {found}, on the CPU in float32 {wanted}: {off:.1e} apart")
         said.append(f"{name} {off:.0e} (at most {tolerance:.0e})")
     search = BeamConfig(size=4, max_extra=4)
-    if _decoded(_model(3).to(device).eval(), batch, search) != _decoded(_model(3).eval(), batch, search):
+    if decoded(subject(3).to(device).eval(), batch, search) != decoded(subject(3).eval(), batch, search):
         raise CheckFailed("beam search gives other outputs than on the CPU")
     return "loss and gradient off by " + ", ".join(said) + "; beam search gives the same outputs"
 
 
 def speed(device: torch.device) -> str:
     """Training of a model of the size `tiny`, and its memory."""
-    model = _model(d_model=128, d_ff=512, encoder_layers=3, decoder_layers=3)
-    learner, batch = _Learner(model, Precision("fp32", device)), _pairs(100, 20)
+    model = subject(d_model=128, d_ff=512, encoder_layers=3, decoder_layers=3)
+    learner, batch = LearningModel(model, Precision("fp32", device)), pairs(100, 20)
     learner.learn(batch, 1e-4)
     began, updates = time.perf_counter(), 0
     while time.perf_counter() - began < SECONDS:
@@ -221,16 +168,14 @@ def speed(device: torch.device) -> str:
     return f"{tokens:,.0f} target tokens a second in training (d_model 128, 3 + 3 layers, fp32){memory}"
 
 
-def _require_close(found: Tensor, wanted: Tensor, tolerance: float, otherwise: str) -> None:
-    off = float((found - wanted).abs().max())
-    if not off <= tolerance:
-        raise CheckFailed(f"{otherwise}: it moves by {off:.1e}")
-
-
 CHECKS: dict[str, Callable[[torch.device], str]] = {
     "masks": no_leak,
     "shift": shift,
     "resume": resume,
     "equality": equality,
+    "half": half_precision,
+    "static": static_shapes,
+    "windows": windows,
+    "compile": compiled,
     "speed": speed,
 }

@@ -100,6 +100,7 @@ class LineWork:
             "search": translator.search.model_dump(mode="json", exclude={"rescore"}),
             "limit": [decoder.batch_tokens, asdict(decoder.reading)],
             "engine": decoder.engine.name,
+            **({} if (precision := translator.engines.settings.precision) == "fp32" else {"precision": precision}),
             "form of output": [self.formatter.__name__, options.nbest, _plain(options.alignment)],
             "version of qkv": version("qkv"),
         }

@@ -21,6 +21,7 @@ from qkv.core.errors import QkvError
 from qkv.engines.choose import Engines
 from qkv.engines.fast_engines import EngineName
 from qkv.engines.model_set import ModelSet
+from qkv.engines.torch_engine import PLAIN, TorchSettings
 from qkv.kernels.memory import keep_freed_memory
 from qkv.search.base import SearchConfig
 from qkv.translate.output import Translation
@@ -40,12 +41,13 @@ class Setup:
     engine: EngineName = "torch"
     """By its name: nothing is chosen here."""
     device: str = "cpu"
+    torch: TorchSettings = PLAIN
 
     def open(self) -> TextDecoder:
         models = ModelSet(self.folders, self.device)
         if models.checksums != list(self.checksums):
             raise QkvError(f"{self.folders[0]}: the model was replaced while its workers were starting; start again")
-        engine = Engines(models, self.engine, 1, self.reading.max_src_tokens).named(self.engine)
+        engine = Engines(models, self.engine, 1, self.reading.max_src_tokens, self.torch).named(self.engine)
         return TextDecoder(engine, models.tokenizers, self.search, self.options, self.batch_tokens, self.reading)
 
 

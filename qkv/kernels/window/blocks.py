@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from qkv.core.devices import autocast_dtype, surely_all
 from qkv.core.shapes import ContextHeads, Heads
+from qkv.kernels.window.flex import flex_window_attention, suits_flex
 
 BLOCK = 64
 """Queries computed at once: more of them share their keys better, fewer compute less outside the band."""
@@ -120,6 +121,8 @@ def window_attention(
     """
     if window.dilation > 1:
         return _dilated(q, k, v, window, keep, everywhere)
+    if everywhere is None and suits_flex(q):
+        return flex_window_attention(q, k, v, window.left, window.right, keep)
     extra = _nowhere(k, v) if everywhere is None else everywhere
     tensors = [q, k, v, extra.keys, extra.values]
     if low := autocast_dtype(q.device):
