@@ -10,7 +10,6 @@ randomisation. Runs are kept in --out and an interrupted one is resumed.
 """
 
 import argparse
-import json
 import os
 import random
 from pathlib import Path
@@ -19,14 +18,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from training_runs import train_or_resume
+from training_runs import print_comparison, trained
 
-from qkv.core.files import write_atomic
-from qkv.core.progress import default_reporter
-from qkv.evaluation.compare import compare_outputs, verdict
 from qkv.evaluation.files import read_evaluation_set
-from qkv.evaluation.metrics.registry import choose_metrics
-from qkv.evaluation.systems import decode_outputs
 from qkv.training.run.folder import RunFolder
 
 SCRATCH, TUNED = "from scratch", "from masked spans"
@@ -100,7 +94,7 @@ def pretrained(options: argparse.Namespace, data: Path) -> RunFolder:
         "objective": {"smoothing": "none", "spans": {"density": options.density}},
         "validation": {"every": f"{max(1, options.pretraining // 4)}u"},
     }
-    return trained(options, f"spans-{options.d_model}-{options.pretraining}", keys)
+    return trained(options.out, f"spans-{options.d_model}-{options.pretraining}", keys)
 
 
 def translator(options: argparse.Namespace, data: Path, name: str, more: dict[str, Any]) -> RunFolder:
@@ -114,14 +108,7 @@ def translator(options: argparse.Namespace, data: Path, name: str, more: dict[st
         "objective": {"smoothing": {"kind": "uniform", "amount": 0.1}},
         "validation": validation,
     }
-    return trained(options, f"{name}-{options.d_model}-{options.pretraining}-{options.updates}", keys | more)
-
-
-def trained(options: argparse.Namespace, name: str, keys: dict[str, Any]) -> RunFolder:
-    recipe, run = options.out / f"{name}.json", RunFolder(options.out / "runs" / name)
-    write_atomic(recipe, json.dumps(keys, indent=1))
-    train_or_resume(run, recipe, [])
-    return run
+    return trained(options.out, f"{name}-{options.d_model}-{options.pretraining}-{options.updates}", keys | more)
 
 
 def main() -> None:
@@ -133,19 +120,7 @@ def main() -> None:
         SCRATCH: translator(options, data, "scratch", {"tokenizers": str(spans.tokenizer.resolve())}),
         TUNED: translator(options, data, "tuned", {"start_from": str(spans.path.resolve())}),
     }
-    test, reporter = read_evaluation_set([], None, data / "test"), default_reporter()
-    try:
-        outputs = {name: decode_outputs([run.best], test, [], 4, "torch", reporter).texts for name, run in runs.items()}
-        compared = compare_outputs(outputs, test, choose_metrics(["bleu_tok_lc"], "de"), reporter)
-    finally:
-        reporter.close()
-    for name, texts in outputs.items():
-        write_atomic(runs[name].path / "test.out", "".join(line + "\n" for line in texts))
-    for name, scores in compared.scores.items():
-        for metric, score in zip(compared.metrics, scores, strict=True):
-            p = "" if score.test is None else f", p {max(score.test.bootstrap, score.test.randomization):.3f}"
-            value = f"{score.value:.1f} ± {score.interval.half_width:.1f}{p}"
-            print(f"{name}\t{metric.title}\t{value}\t{verdict(metric, score)}")
+    print_comparison(runs, read_evaluation_set([], None, data / "test"), "bleu_tok_lc", "de")
 
 
 if __name__ == "__main__":
