@@ -11,7 +11,7 @@ from qkv.core.errors import UsageError
 from qkv.models.kinds import models
 from qkv.training.run.folder import RunFolder
 from qkv.training.trainer import Trainer
-from tests.kinds.test_trained_models import recipe
+from tests.support.every_model import recipe
 
 FILES = {
     "texts": "aa ab ba\nbb aa\n",
