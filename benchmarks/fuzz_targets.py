@@ -26,8 +26,9 @@ from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.recipe import Recipe
-from qkv.training.run.checkpoint import OPTIMIZER, STATE, Learner, load_checkpoint, save_checkpoint
+from qkv.training.run.checkpoint import OPTIMIZER, STATE
 from qkv.training.run.folder import read_metrics
+from qkv.training.run.learner import Learner, load_checkpoint, save_checkpoint
 from qkv.training.run.state import TrainState
 from qkv.translate.jobs.job import open_job
 

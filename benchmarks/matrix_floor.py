@@ -22,13 +22,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from qkv.kernels.memory import keep_freed_memory
-from qkv.training.distributed import Team
 from qkv.training.loop import Loop
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import make_loop
 from qkv.training.setup.prepare import open_prepared, prepare
+from qkv.training.team import Team
 
 PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::addmm_": 1, "aten::mm.out": 0, "aten::baddbmm": 1}
 """Operator -> place of its first factor among the arguments."""

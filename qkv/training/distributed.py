@@ -14,52 +14,19 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.distributed import FileStore, PrefixStore, Store  # type: ignore[attr-defined]  # public, but not in its list of names
 from torch.distributed.rendezvous import rendezvous
 
 from qkv.core.child import child_command
 from qkv.core.devices import choose_device
-from qkv.core.errors import QkvError, TeamBroken
+from qkv.core.errors import QkvError
 from qkv.core.temporary import temporary_folder
 from qkv.kernels.threads import cores
-
-LONGEST_WAIT = datetime.timedelta(hours=12)
-"""The other ranks wait while rank 0 validates; a dead rank is noticed at once by its closed connection."""
-
-
-@dataclass(frozen=True)
-class Team:
-    """The rank of this process and the number of processes."""
-
-    rank: int = 0
-    world: int = 1
-
-    @property
-    def is_main(self) -> bool:
-        """Only rank 0 writes, prints and validates."""
-        return self.rank == 0
-
-    def all_reduce(self, tensor: Tensor) -> None:
-        """Sum `tensor` over all ranks, in place."""
-        if self.world == 1:
-            return
-        try:
-            dist.all_reduce(tensor)
-        except RuntimeError as error:
-            raise TeamBroken(
-                "a worker process ended unexpectedly; the last checkpoint is good; resume with --resume"
-            ) from error
-
-    def barrier(self) -> None:
-        """Wait until every rank gets here."""
-        self.all_reduce(torch.zeros(1))
-
+from qkv.training.team import LONGEST_WAIT, Team
 
 BACKENDS = {"cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
 """By kind of device; on all others gloo sums."""
@@ -75,20 +42,25 @@ def own_device(name: str, rank: int, world: int) -> torch.device:
 
 
 @contextmanager
-def torchrun_team(device: str) -> Iterator[Team | None]:
-    """The team that torchrun set up, if torchrun started this process; its members compute on `device`."""
+def torchrun_team(device: str, timeout: int) -> Iterator[Team | None]:
+    """The team that torchrun set up, if torchrun started this process; its members compute on `device`.
+
+    A rank that does not answer for `timeout` seconds is lost. One that has died is noticed at once, by its closed
+    connection; one whose machine or network has failed is not.
+    """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield None
         return
-    own = not dist.is_initialized()
+    own, own_part = not dist.is_initialized(), None
     if own:
         kind = own_device(device, 0, int(os.environ["WORLD_SIZE"])).type
         store, rank, world = next(rendezvous("env://", timeout=LONGEST_WAIT))
         own_part = part_of_this_start(store, rank, world)
         backend = BACKENDS.get(kind, "gloo")
-        dist.init_process_group(backend, store=own_part, rank=rank, world_size=world, timeout=LONGEST_WAIT)
+        patience = datetime.timedelta(seconds=timeout)
+        dist.init_process_group(backend, store=own_part, rank=rank, world_size=world, timeout=patience)
     try:
-        yield Team(dist.get_rank(), dist.get_world_size())
+        yield Team(dist.get_rank(), dist.get_world_size(), own_part)
     finally:
         if own:
             _leave()
@@ -123,7 +95,7 @@ def _leave() -> None:
 
 
 @contextmanager
-def local_team(run: Path, checkpoint: Path | None, world: int, device: str) -> Iterator[Team]:
+def local_team(run: Path, checkpoint: Path | None, world: int, device: str, timeout: int) -> Iterator[Team]:
     """Start `world - 1` more processes on the run; this process is rank 0."""
     if world == 1:
         yield Team()
@@ -134,7 +106,7 @@ def local_team(run: Path, checkpoint: Path | None, world: int, device: str) -> I
         try:
             store = FileStore(address, world)
             _await(workers, store)
-            yield _join(store, 0, world, _backend(device, 0, world))
+            yield _join(store, 0, world, _backend(device, 0, world), timeout)
         finally:
             # First: closing the connection releases a worker that waits in all_reduce.
             _leave()
@@ -159,14 +131,14 @@ def _await(workers: list[subprocess.Popen[bytes]], store: FileStore) -> None:
 
 
 @contextmanager
-def join_as_worker(address: str, rank: int, world: int, device: str) -> Iterator[Team]:
+def join_as_worker(address: str, rank: int, world: int, device: str, timeout: int) -> Iterator[Team]:
     """In a worker process: join the others."""
     # If there is no device for this process it ends here, before the others count on it and wait.
     backend = _backend(device, rank, world)
     store = FileStore(address, world)
     store.set(f"started/{rank}", "yes")
     try:
-        yield _join(store, rank, world, backend)
+        yield _join(store, rank, world, backend, timeout)
     finally:
         _leave()
 
@@ -175,8 +147,9 @@ def _backend(device: str, rank: int, world: int) -> str:
     return BACKENDS.get(own_device(device, rank, world).type, "gloo")
 
 
-def _join(store: FileStore, rank: int, world: int, backend: str) -> Team:
-    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
+def _join(store: FileStore, rank: int, world: int, backend: str, timeout: int) -> Team:
+    patience = datetime.timedelta(seconds=timeout)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
     return Team(rank, world)
 
 

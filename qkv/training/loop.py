@@ -9,17 +9,18 @@ from torch import Tensor
 
 from qkv.core.errors import QkvError
 from qkv.data.tasks.base import Stream, TrainingBatch
+from qkv.models.base import Model
 from qkv.objectives.base import Objective
-from qkv.training.distributed import Team
-from qkv.training.inside.gradients import gradient_norms
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder, UpdateRecord
-from qkv.training.run.checkpoint import Learner
+from qkv.training.run.folder import RunFolder
+from qkv.training.run.learner import Learner
 from qkv.training.run.state import TrainState
 from qkv.training.step.batches import BatchSource, batch_fingerprint
 from qkv.training.step.compiled import uncompiled
 from qkv.training.step.precision import SMALLEST_SCALE, Precision, next_scale
-from qkv.training.step.update import FlatGradient, Sums, Task, add_gradients, seed_for
+from qkv.training.step.update import Gradient, Part, Sums, Task, seed_for
+from qkv.training.team import Order, Team
 
 NORMS_EVERY = 10
 """Updates between two lines of metrics.jsonl that have the norm of the gradient of each layer."""
@@ -39,7 +40,7 @@ class Loop:
     recorder: Recorder | None = None
     device: torch.device = field(init=False)
     batches: BatchSource = field(init=False)
-    gradient: FlatGradient = field(init=False)
+    gradient: Gradient = field(init=False)
     started: float = field(init=False)
     """The start time, had the run never been interrupted."""
     began: float = field(init=False)
@@ -48,12 +49,13 @@ class Loop:
     def __post_init__(self) -> None:
         self.learner.model.train()
         self.device = self.learner.model.device
-        self.batches = BatchSource(self.stream, self.team.rank, self.team.world, self.device)
+        self.gradient = self.learner.gradient()
+        together = self.gradient.passes_together
+        self.batches = BatchSource(self.stream, self.team.rank, self.team.world, self.device, together)
         if self.precision.name == "fp16":
             self.state.loss_scale = self.state.loss_scale or self.precision.first_scale
         else:
             self.state.loss_scale = None
-        self.gradient = FlatGradient(self.learner.model)
         self.began = time.monotonic()
         self.started = self.began - 60 * self.state.progress.minutes
 
@@ -71,6 +73,7 @@ class Loop:
                 # Time ran out after the recorder last validated and saved.
                 self._keep_up(self.recorder)
             self.recorder.close(self.state)
+        self.learner.finish()
 
     def _keep_up(self, recorder: Recorder) -> None:
         """Validate and save if it is time to."""
@@ -81,13 +84,23 @@ class Loop:
         return self.state.progress.of(self.recipe.training.stop_after)
 
     def _agree_to_stop(self) -> bool:
-        """Broadcast the clock of rank 0 and its request to stop."""
-        stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
-        minutes = (time.monotonic() - self.started) / 60
-        agreed = torch.tensor([stop, minutes], dtype=torch.float64) * self.team.is_main
-        self.team.all_reduce(agreed)
-        self.state.progress.minutes = float(agreed[1])
-        return bool(agreed[0]) or self._done() >= 1
+        """The clock of all is that of rank 0, which also decides."""
+        if self.team.is_main:
+            stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
+            order, minutes = Order.STOP if stop else Order.GO_ON, (time.monotonic() - self.started) / 60
+            self.team.tell(order, minutes)
+        else:
+            order, minutes = self._followed()
+        self.state.progress.minutes = minutes
+        return order == Order.STOP or self._done() >= 1
+
+    def _followed(self) -> tuple[Order, float]:
+        """Take part in what rank 0 does between two updates, until it goes on or stops."""
+        while True:
+            order, minutes = self.team.hear()
+            if order in (Order.GO_ON, Order.STOP):
+                return order, minutes
+            self.learner.take_part(order, RunFolder(self.recipe.run).checkpoints, self.state)
 
     def update_once(self) -> None:
         """One step of the optimiser, from `accumulate` batches of the epoch's plan."""
@@ -96,13 +109,12 @@ class Loop:
         numbers = range(state.batch, min(state.batch + config.accumulate, len(plan)))
         update = state.progress.updates + 1
         seed_for(self.recipe.seed, "update", state.epoch, state.batch, self.team.rank)
-        batches = self.batches.take(state.epoch, numbers)
+        parts = self.batches.take(state.epoch, numbers)
         self.batches.expect(*self._after(numbers))
-        mark = self._mark(batches, numbers)
-        self.gradient.clear()
         scale = state.loss_scale or 1.0
         task = Task(self.learner.model, self.objective, update, self.precision, scale)
-        sums, norm = self._over_all_workers(add_gradients(task, batches, self.device))
+        own = self.gradient.add(task, parts, self.device)
+        sums, mark, norm = self._over_all_workers(own, self._mark(parts, numbers))
         norms = self._norms_by_layer(update, max(sums.weight, 1.0) * scale)
         norm = self.gradient.finish(norm, max(sums.weight, 1.0) * scale, self.recipe.optimizer.clip_norm)
         rate = self._rate(update)
@@ -111,17 +123,14 @@ class Loop:
             self._apply(update, rate)
         overflow = self._rescaled(math.isfinite(sums.loss), finite)
         self._move_on(numbers, sums, finite, overflow)
-        record = UpdateRecord(sums, norm, rate, time.monotonic() - self.began, self._done(), mark, norms)
+        seconds = time.monotonic() - self.began
+        record = UpdateRecord(sums, norm, rate, seconds, self._done(), f"{mark:014x}", norms)
         self._book(record, finite, overflow, numbers)
 
-    def _mark(self, batches: list[TrainingBatch], numbers: range) -> str:
-        """What identifies the rows of all workers."""
-        examples = [example for batch in batches for example in batch.examples]
-        own = batch_fingerprint(examples, self.state.epoch, numbers.start)
-        # Exact in float64 up to two million examples.
-        total = torch.tensor([own], dtype=torch.float64)
-        self.team.all_reduce(total)
-        return f"{int(total):014x}"
+    def _mark(self, parts: list[Part], numbers: range) -> int:
+        """What identifies the rows of this worker; the sum over all identifies the update's."""
+        examples = [example for part in parts if part.own for example in part.batch.examples]
+        return batch_fingerprint(examples, self.state.epoch, numbers.start)
 
     def _after(self, numbers: range) -> tuple[int, range]:
         """Epoch and batches of the update after that of `numbers`, if that one does not end the epoch."""
@@ -139,9 +148,9 @@ class Loop:
 
     def _norms_by_layer(self, update: int, weight: float) -> dict[str, float]:
         """Of the gradient before clipping, now and then."""
-        if self.recorder is None or update % NORMS_EVERY:
+        if update % NORMS_EVERY:
             return {}
-        return {layer: float(f"{norm / weight:.5g}") for layer, norm in gradient_norms(self.learner.model).items()}
+        return {layer: float(f"{norm / weight:.5g}") for layer, norm in self.gradient.by_layer(self.team).items()}
 
     def _rate(self, update: int) -> float:
         """The learning rate. Where the warm-up ends is known only once it is reached, so the state stores it."""
@@ -151,12 +160,14 @@ class Loop:
         warmed = state.warmed.of(self.recipe.training.stop_after)
         return schedule.rate(update, self._done(), self.recipe.model.d_model, warmed)
 
-    def _over_all_workers(self, sums: Tensor) -> tuple[Sums, float]:
-        """The sums [4] and the norm of the summed gradient: all that an update reads from its device, at once."""
-        self.team.all_reduce(sums)
-        self.team.all_reduce(self.gradient.flat)
-        *total, norm = torch.cat([sums, self.gradient.norm().to(sums)[None]]).tolist()
-        return Sums(*total), norm
+    def _over_all_workers(self, sums: Tensor, mark: int) -> tuple[Sums, int, float]:
+        """The sums [4], the mark and the norm of the summed gradient: all that is read from the device, at once.
+
+        A mark is exact in float64 up to two million examples; a device without float64 has no other workers.
+        """
+        numbers = torch.cat([sums, torch.tensor([mark], dtype=sums.dtype).to(sums.device)])
+        *total, all_marks, norm = self.gradient.reduce(self.team, numbers).tolist()
+        return Sums(*total), mark if self.team.world == 1 else int(all_marks), norm
 
     def _apply(self, update: int, rate: float) -> None:
         self.learner.optimizer.step(rate)
@@ -187,15 +198,20 @@ class Loop:
             self.recorder.updated(self.state, record)
         elif self.recorder and overflow:
             self.recorder.overflowed(self.state)
-        elif self.recorder:
-            batches = self._whole_batches(numbers)
-            examples = [example for batch in batches for example in batch.examples]
-            self.recorder.not_finite(self.state, batches, self.stream.unit, self.stream.names(examples))
+        elif not finite and not overflow:
+            with self.learner.whole() as model:
+                self._diagnose(model, numbers)
         if self.state.bad_in_a_row >= self.recipe.training.max_bad_updates:
             raise QkvError(
                 f"{self.state.bad_in_a_row} updates in a row had a loss or gradient that is not finite; the last "
                 "checkpoint is untouched: lower the learning rate, or look at the batches named in metrics.jsonl"
             )
+
+    def _diagnose(self, model: Model, numbers: range) -> None:
+        if self.recorder:
+            batches = self._whole_batches(numbers)
+            examples = [example for batch in batches for example in batch.examples]
+            self.recorder.not_finite(model, self.state, batches, self.stream.unit, self.stream.names(examples))
 
     def _whole_batches(self, numbers: range) -> list[TrainingBatch]:
         """The batches of the last update with the rows of all workers, for diagnosis."""

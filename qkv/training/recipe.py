@@ -47,6 +47,14 @@ class TrainingConfig(Config):
     """Processes on this machine that share each batch, at most one per core (or QKV_MAX_WORKERS, an environment
     variable); auto: one per core or accelerator, or, for a resumed run, as many as it started with. Each draws its own
     dropout and noise; without these the number of workers changes results only by rounding."""
+    sharding: Literal["none", "full"] = "none"
+    """full: each process holds a part of the weights, gradients and moments (FSDP), and the layers are put together one
+    by one as they are used; for models that do not fit on one device. none: each holds all of them."""
+    activation_checkpointing: bool = False
+    """Keep only the input of each layer for the backward pass, and compute the layer again there: less memory, about a
+    third more time."""
+    timeout: int = Field(default=1800, ge=1)
+    """Seconds without an answer after which another process is lost: its machine or network has failed."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of each worker; default: the cores divided among the workers."""
     ema: float | None = Field(default=None, gt=0, lt=1)
@@ -193,6 +201,22 @@ class Recipe(ExtensibleConfig):
     def _one_average(self) -> "Recipe":
         if self.training.ema is not None and self.optimizer.averages:
             raise ValueError(f"optimizer {self.optimizer.kind} averages the weights already; leave out training.ema")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_sharded(self) -> "Recipe":
+        changed = self.training.sharding == "full" or self.training.activation_checkpointing
+        if changed and self.training.compile != "off":
+            raise ValueError("training.compile goes with neither sharding nor activation_checkpointing; leave one out")
+        if self.training.sharding == "none":
+            return self
+        if not self.optimizer.shards:
+            raise ValueError(
+                f"training.sharding: optimizer {self.optimizer.kind} cannot update a sharded model; use "
+                "adamw or muon, or sharding none"
+            )
+        if self.objective.risk is not None:
+            raise ValueError("training.sharding: objective.risk decodes while it learns; use sharding none")
         return self
 
     @model_validator(mode="after")

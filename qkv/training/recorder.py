@@ -1,15 +1,12 @@
 """Rank 0 also logs, validates and checkpoints, and keeps the best model."""
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 
-import torch
-
-from qkv.core.errors import QkvError
 from qkv.core.files import write_atomic
 from qkv.data.tasks.base import TrainingBatch
 from qkv.kernels.threads import cores, using_threads
+from qkv.models.base import Model
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.objectives.base import Objective
 from qkv.text import TokenizerPair
@@ -19,12 +16,14 @@ from qkv.training.inside.snapshots import snapshot_file, snapshot_text
 from qkv.training.outputs.base import Tick
 from qkv.training.progress import MovingMean, TrainingReporter, UpdateInfo
 from qkv.training.recipe import Recipe
-from qkv.training.run.checkpoint import Learner, rotate, save_checkpoint
+from qkv.training.run.checkpoint import rotate
 from qkv.training.run.folder import MetricsLog, RunFolder
+from qkv.training.run.learner import Learner
 from qkv.training.run.state import RunProgress, TrainState
 from qkv.training.signals import StopRequest
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import Sums
+from qkv.training.team import Team
 from qkv.training.validation import Validation, Validator, is_better
 
 EVENTS_EVERY = 10
@@ -67,6 +66,7 @@ class Recorder:
     stop: StopRequest
     saved_config: SavedConfig
     """What is saved with the best model."""
+    team: Team
     loss: MovingMean = field(default_factory=MovingMean)
     speed: MovingMean = field(default_factory=MovingMean)
     """For the display; metrics.jsonl has the numbers of each update."""
@@ -93,12 +93,14 @@ class Recorder:
         loss, speed = self.loss.add(record.sums.nll, weight), self.speed.add(weight, record.seconds)
         self.reporter.update(UpdateInfo(state, loss, speed, record.rate, record.done, seconds_left))
 
-    def not_finite(self, state: TrainState, batches: list[TrainingBatch], unit: str, sources: list[str]) -> None:
+    def not_finite(
+        self, model: Model, state: TrainState, batches: list[TrainingBatch], unit: str, sources: list[str]
+    ) -> None:
         """After an update that was not applied: say what was wrong and where. `sources` name the examples, which are
         called `unit`."""
         update = state.progress.updates + 1
-        precision = Precision(self.recipe.training.precision, self.learner.model.device)
-        first_bad = find_first_bad(self.learner.model, self.objective, batches, update, precision)
+        precision = Precision(self.recipe.training.precision, model.device)
+        first_bad = find_first_bad(model, self.objective, batches, update, precision)
         examples = [example for batch in batches for example in batch.examples]
         line = {"skipped": state.skipped, "update": update, "first_bad": first_bad, unit: examples, "sources": sources}
         self.metrics.write(line)
@@ -136,8 +138,8 @@ class Recorder:
         if news or (due and progress.updates > state.saved.updates):
             self.save(state)
         if state.finished and self.validator is None:
-            with self._averaged():
-                self._save_best(state, {})
+            with self.learner.averaged() as model:
+                self._save_best(model, state, {})
 
     def _validate(self, state: TrainState) -> None:
         """Score the model (the average, if there is one), and keep it if it is the best."""
@@ -146,6 +148,7 @@ class Recorder:
 
         def tick(done: int, total: int) -> None:
             counting(done, total)
+            self.team.let_wait()
             if self.stop:
                 raise _StopValidation
 
@@ -154,12 +157,12 @@ class Recorder:
         with using_threads(self.recipe.training.threads or cores()):
             if state.best_score is not None and not config.can_compare(state.scored_by):
                 self._score_best_again(state, tick)
-            with self._averaged():
-                result = self.validator(self.learner.model, tick)
+            with self.learner.averaged() as model:
+                result = self.validator(model, tick)
                 score = result.scores[config.best]
                 improved = is_better(config.best, score, state.best_score)
                 if improved:
-                    self._save_best(state, result.scores)
+                    self._save_best(model, state, result.scores)
         state.validated = RunProgress(**asdict(state.progress))
         state.last_scores, state.scored_by = result.scores, config.scored_by()
         state.without_improvement = 0 if improved else state.without_improvement + 1
@@ -182,15 +185,10 @@ class Recorder:
         state.best_score = None if math.isnan(score) else score
         state.without_improvement = 0
 
-    def _averaged(self) -> AbstractContextManager[None]:
-        """Context in which the model has the weights that are validated and saved."""
-        ema = self.learner.ema
-        return ema.in_place_of(self.learner.model) if ema else self.learner.optimizer.averaged()
-
-    def _save_best(self, state: TrainState, scores: dict[str, float]) -> None:
+    def _save_best(self, model: Model, state: TrainState, scores: dict[str, float]) -> None:
         """The best model so far; without dev data, the last one."""
         about = {"update": state.progress.updates, "scores": scores}
-        save_model(self.run.best, SavedModel(self.learner.model, self.tokenizers, self.saved_config), about)
+        save_model(self.run.best, SavedModel(model, self.tokenizers, self.saved_config), about)
 
     def _publish(self, state: TrainState, result: Validation, improved: bool) -> None:
         update = state.progress.updates
@@ -207,15 +205,14 @@ class Recorder:
 
     def save(self, state: TrainState) -> None:
         """Write a checkpoint and drop those that need not be kept."""
-        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.learner.model.parameters()):
-            raise QkvError(
-                f"update {state.progress.updates} left weights that are not finite; it was not saved and the last "
-                "checkpoint is untouched: lower the learning rate"
-            )
         state.saved = RunProgress(**asdict(state.progress))
         state.metrics_bytes, state.metrics_crc32 = self.metrics.size(), self.metrics.crc32
-        save_checkpoint(self.run.checkpoints, self.learner, state)
-        rotate(self.run.checkpoints, self.recipe.training, self.recipe.validation, state.best_update)
+        best, config = state.best_update, self.recipe
+        self.learner.save(
+            self.run.checkpoints,
+            state,
+            lambda: rotate(self.run.checkpoints, config.training, config.validation, best),
+        )
 
     def _out_of_patience(self, state: TrainState) -> bool:
         config = self.recipe.validation

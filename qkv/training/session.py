@@ -1,5 +1,6 @@
 """One process's part in a run. Rank 0 also logs, validates and checkpoints; the other ranks only train."""
 
+import copy
 import signal
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from qkv.core.devices import CPU, described
 from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import verify_folder
 from qkv.data.tasks import task_of
-from qkv.models.saved.folder import WEIGHTS, require_fit
+from qkv.models.base import Model
+from qkv.models.saved.folder import require_shapes_fit
+from qkv.objectives.base import Objective
 from qkv.objectives.build import objective_of
-from qkv.training.distributed import Team, own_device, set_threads
+from qkv.training.distributed import own_device, set_threads
 from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
@@ -21,14 +24,17 @@ from qkv.training.outputs import DevData
 from qkv.training.progress import TrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder
-from qkv.training.run.checkpoint import Learner, load_checkpoint
+from qkv.training.run.checkpoint import checkpoint_shapes
 from qkv.training.run.folder import MetricsLog, RunFolder
+from qkv.training.run.learner import Learner
 from qkv.training.run.state import TrainState
 from qkv.training.setup.prepare import PreparedData, copy_weights, open_prepared
 from qkv.training.signals import StopRequest
 from qkv.training.step.compiled import compile_model
 from qkv.training.step.precision import Precision
+from qkv.training.step.recompute import recompute_layers
 from qkv.training.step.update import seed_for
+from qkv.training.team import Team
 from qkv.training.validation import Validator
 
 
@@ -86,6 +92,7 @@ def lead(
             reporter,
             stop,
             saved_config,
+            team,
         )
         if loop.device != CPU:
             reporter.say(f"training on {described(loop.device)}")
@@ -127,24 +134,41 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     precision = Precision(recipe.training.precision, device)
     precision.prepare()
     if checkpoint is not None:
-        require_fit(recipe.model, prepared.tokenizers, checkpoint / WEIGHTS)
+        require_shapes_fit(recipe.model, prepared.tokenizers, checkpoint_shapes(checkpoint), checkpoint)
     seed_for(recipe.seed, "weights")
     model = recipe.model.build(prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:
         copy_weights(model, recipe.model, recipe.start_from, prepared.tokenizers)
-    model.to(device)
-    ema = MovingAverage(model, recipe.training.ema) if recipe.training.ema else None
-    learner = Learner(model, recipe.optimizer.build(model), ema)
-    state = load_checkpoint(checkpoint, learner) if checkpoint else TrainState(data=prepared.identity)
-    if state.data != prepared.identity:
-        raise QkvError(
-            f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
-        )
     task, tokenizers = task_of(recipe.data), prepared.tokenizers
     stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     frequencies = partial(task.frequencies, prepared.train, tokenizers)
     objective = objective_of(recipe.objective, recipe.model, recipe.data.kind, tokenizers, frequencies)
+    learner = make_learner(recipe, model, objective, team, precision)
+    state = learner.load(checkpoint) if checkpoint else TrainState(data=prepared.identity)
+    if state.data != prepared.identity:
+        raise QkvError(
+            f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
+        )
     compile_model(model, recipe.training.compile)
     # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
     return Loop(recipe, learner, state, stream, objective, team, precision)
+
+
+def make_learner(recipe: Recipe, model: Model, objective: Objective, team: Team, precision: Precision) -> Learner:
+    """The model with its optimiser and average: whole on every rank, or a part of each tensor."""
+    training = recipe.training
+    sharded = training.sharding == "full" and team.world > 1
+    twin = copy.deepcopy(model) if sharded and team.is_main else None
+    if training.activation_checkpointing:
+        recompute_layers(model)
+    if not sharded:
+        model.to(precision.device)
+        ema = MovingAverage(model, training.ema) if training.ema else None
+        return Learner(model, recipe.optimizer.build(model), ema)
+    from qkv.training.sharded.learner import ShardedLearner  # its libraries take seconds to import
+    from qkv.training.sharded.model import shard
+
+    module = shard(model, objective, precision.device)
+    ema = MovingAverage(model, training.ema) if training.ema else None
+    return ShardedLearner(model, recipe.optimizer.build(model), ema, module, team, twin)

@@ -15,7 +15,7 @@ from qkv.data.tasks import task_of
 from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
 from qkv.text.given import checked_texts, type_name
-from qkv.training.distributed import Team, local_team, torchrun_team
+from qkv.training.distributed import local_team, torchrun_team
 from qkv.training.progress import TrainingReporter, default_training_reporter
 from qkv.training.recipe import Recipe
 from qkv.training.run.checkpoint import list_checkpoints, newest_good, require_average
@@ -26,6 +26,7 @@ from qkv.training.setup.memory import require_training_memory
 from qkv.training.setup.prepare import PreparedData, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
 from qkv.training.step.precision import Precision
+from qkv.training.team import Team
 
 LOOP = ("training.", "validation.")
 """Keys that may change when a run is resumed."""
@@ -74,12 +75,13 @@ class Trainer:
 
     def train(self) -> Result:
         """Train until the end of the recipe, or until a signal."""
-        device = choose_device(self.recipe.training.device)
+        training = self.recipe.training
+        device = choose_device(training.device)
         if device == CPU:
             keep_freed_memory()
-        Precision(self.recipe.training.precision, device).prepare()
+        Precision(training.precision, device).prepare()
         run = RunFolder(self.recipe.run)
-        with torchrun_team(self.recipe.training.device) as self.cluster:
+        with torchrun_team(training.device, training.timeout) as self.cluster:
             if self.cluster and not self.cluster.is_main:
                 return self._follow_in(run, self.cluster)
             return self._lead_in(run)
@@ -128,19 +130,19 @@ class Trainer:
         if self.resuming:
             # Not before: an invalid override must not damage the saved recipe.
             write_atomic(run.config, dump_config(self.recipe))
-        workers = self.recipe.training.workers
-        assert workers != "auto"
+        training = self.recipe.training
+        assert training.workers != "auto"
         if self.cluster:
-            self.cluster.barrier()
+            self.cluster.announce("prepared")
             everybody: AbstractContextManager[Team] = nullcontext(self.cluster)
         else:
-            everybody = local_team(run.path, checkpoint, workers, self.recipe.training.device)
+            everybody = local_team(run.path, checkpoint, training.workers, training.device, training.timeout)
         with catch_stop_signals() as stop, everybody as team:
             return lead(self.recipe, run, prepared, checkpoint, team, reporter, stop)
 
     def _follow_in(self, run: RunFolder, team: Team) -> Result:
         """Under torchrun, ranks other than 0 read what rank 0 prepared."""
-        team.barrier()
+        team.wait_for("prepared")
         checkpoint = newest_good(run.checkpoints)[0] if list_checkpoints(run.checkpoints) else None
         return follow(run, checkpoint, team)
 

@@ -17,7 +17,8 @@ def main(run: str, rank: str, world: str, address: str, checkpoint: str) -> None
     keep_freed_memory()
     folder = RunFolder(Path(run))
     recipe = load_config(Recipe, folder.config)
-    with join_as_worker(address, int(rank), int(world), recipe.training.device) as team:
+    training = recipe.training
+    with join_as_worker(address, int(rank), int(world), training.device, training.timeout) as team:
         follow(folder, Path(checkpoint) if checkpoint else None, team)
 
 

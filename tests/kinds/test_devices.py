@@ -3,18 +3,14 @@
 Nothing may be made on the wrong device, all numbers are those of the CPU, and it is known how often the host waits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
 from qkv.core.errors import UsageError
-from qkv.data.batch import Batch
-from qkv.data.images.batch import ImageBatch
-from qkv.data.series.batch import SeriesBatch
 from qkv.data.tasks.base import TrainingBatch
-from qkv.data.tasks.text_batch import collate_texts
 from qkv.engines.base import DecodeRequest
 from qkv.engines.torch_engine import TorchEngine
 from qkv.layers.attention.recording import capture_attention
@@ -23,12 +19,7 @@ from qkv.models.draft_heads import draft_heads
 from qkv.models.heads import heads
 from qkv.models.kinds import models
 from qkv.objectives.base import Objective
-from qkv.objectives.consistency import consistencies
-from qkv.objectives.noise import noises
 from qkv.objectives.risk.minimum_risk import risks
-from qkv.objectives.scheduled_sampling.mixing import samplings
-from qkv.objectives.smoothing import smoothings
-from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.base import Constraints, SearchConfig, searches
 from qkv.search.hypothesis import Hypothesis
 from qkv.search.refinement.search import RefineConfig
@@ -37,20 +28,20 @@ from qkv.training.optimizers import AdamWConfig, OptimizerConfig, optimizers
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import FlatGradient, Task, add_gradients
 from qkv.translate.translator import Translator
-from tests.support.attentions import ENCODER, FOLLOWING, everywhere
+from tests.support.attentions import everywhere
 from tests.support.parallel import PARALLEL, objective_of
-from tests.support.parts import CAUSAL_PARTS, PARTS
+from tests.support.parts import CAUSAL_PARTS
 from tests.support.pretended import CPU, ELSEWHERE, MixedDevices, Waits, pretended_device, values_of
-from tests.support.searched import SMALL, TOKENIZERS, VARIANTS, small
-from tests.support.small import VOCAB, batch_of, small_model
+from tests.support.searched import SMALL, VARIANTS
+from tests.support.small import batch_of, small_model
 from tests.support.speaker import sentences, speaker
+from tests.support.trained import ATTENTION, MODELS, OBJECTIVES, Build, of_other_data, other_models, seq2seq, teacher
 
 LENGTHS = [(4, 3), (2, 5), (6, 1)]
 SOURCES = [[5, 9, 8, 11, SPECIAL.eos], [7, SPECIAL.eos], [6, 6, 7, SPECIAL.eos]]
 SHALLOW: dict[str, Any] = {"encoder_layers": 1, "decoder_layers": 1}
 LIMITS: dict[str, Any] = {"max_factor": 1.0, "max_extra": 2}
 Numbers = list[float]
-Build = Callable[[], Model]
 
 
 def learned(
@@ -96,10 +87,6 @@ def compare_training(
     return waits
 
 
-def teacher(vocab: int = VOCAB, **settings: Any) -> Objective:
-    return ObjectiveConfig(**settings).build(vocab, SPECIAL, lambda: torch.arange(vocab, dtype=torch.float64))
-
-
 def shallow(parts: dict[str, Any], seed: int = 0) -> Build:
     """A model with these parts: of one layer, unless they are for two."""
     depth = {} if any(word in str(parts) for word in ("wiring", "stack", "[2, 6]")) else SHALLOW
@@ -129,8 +116,6 @@ def test_the_two_devices_do_not_mix() -> None:
         assert torch.tensor([1, 2], device=ELSEWHERE)[[1]].device == ELSEWHERE
 
 
-ATTENTION = [*ENCODER, *FOLLOWING]
-MODELS: list[dict[str, Any]] = [{}, *PARTS, *map(everywhere, ATTENTION), {"share_layers": True}]
 KNOWN_TO_WAIT = ("lsh", "longformer")
 """Attention whose shapes depend on what it reads: LSH buckets, and the number of global tokens."""
 
@@ -160,15 +145,6 @@ def test_every_head(kind: str) -> None:
     assert not names(compare_training(shallow({"head": kind}), teacher(), batch_of(LENGTHS)))
 
 
-OBJECTIVES: list[dict[str, Any]] = [
-    *({"smoothing": kind} for kind in smoothings.names()),
-    *({"noise": [{"kind": kind, "rate": 0.5}]} for kind in noises.names()),
-    *({"consistency": kind} for kind in consistencies.names()),
-    *({"scheduled_sampling": {"kind": kind, "gold": {"kind": "linear", "updates": 2}}} for kind in samplings.names()),
-    {"attention": ["guided", "coverage"]},
-]
-
-
 @pytest.mark.parametrize("settings", OBJECTIVES, ids=str)
 def test_training_with_every_objective(settings: dict[str, Any]) -> None:
     compare_training(lambda: small_model(**SHALLOW), teacher(**settings), batch_of(LENGTHS), updates=2)
@@ -192,42 +168,10 @@ def test_training_of_draft_heads(kind: str) -> None:
     compare_training(lambda: small_model(**settings), teacher(), batch_of(LENGTHS))
 
 
-def seq2seq(kind: str) -> tuple[Build, int]:
-    """A model of this kind, and the size of its vocabulary."""
-    config = small(kind)
-    tokenizers = config.tokenizers(TOKENIZERS)
-
-    def build() -> Model:
-        torch.manual_seed(0)
-        return config.build(tokenizers)
-
-    return build, len(tokenizers.tgt)
-
-
 @pytest.mark.parametrize("kind", sorted(SMALL))
 def test_training_of_every_model(kind: str) -> None:
     build, vocab = seq2seq(kind)
     compare_training(build, teacher(vocab), batch_of(LENGTHS, vocab=vocab))
-
-
-def other_models() -> dict[str, tuple[str, dict[str, Any], TrainingBatch]]:
-    """Kind of model: the kind of its data, settings, and a batch."""
-    sizes = {"d_model": 8, "d_ff": 16, "num_heads": 2, "num_layers": 1, "dropout": 0.0}
-    texts = collate_texts([[7, 8, 9, 6], [10, 7]], SPECIAL, [0, 1])
-    labelled = Batch(texts.src, texts.src_keep, texts.tgt_in[:, :1], torch.tensor([[5], [6]]), torch.ones(2, 1), [0, 1])
-    tagged = Batch(texts.src, texts.src_keep, texts.tgt_in, texts.src, texts.src_keep.float(), [0, 1])
-    torch.manual_seed(0)
-    images = ImageBatch(torch.rand(2, 1, 4, 4).double(), torch.tensor([0, 2]), [0, 1])
-    past, future, scale = (torch.rand(2, *size).double() for size in ((8, 1), (2, 1), ()))
-    series = SeriesBatch(past, future, scale, [0, 1])
-    return {
-        "causal_lm": ("texts", sizes, texts),
-        "masked_lm": ("texts", sizes, texts),
-        "classifier": ("labelled", sizes, labelled),
-        "tagger": ("tagged", sizes, tagged),
-        "vision": ("images", {**sizes, "image_size": [4, 4], "patch": 2, "channels": 1, "classes": 3}, images),
-        "forecasting": ("series", {**sizes, "context": 8, "horizon": 2, "patch": 4, "stride": 4}, series),
-    }
 
 
 def test_every_other_model_is_tried() -> None:
@@ -236,19 +180,7 @@ def test_every_other_model_is_tried() -> None:
 
 @pytest.mark.parametrize("kind", sorted(other_models()))
 def test_training_of_models_of_other_data(kind: str) -> None:
-    from qkv.objectives.build import objective_of as objective_of_recipe
-
-    data, settings, batch = other_models()[kind]
-    config = models[kind].model_validate(settings)
-    tokenizers = config.tokenizers(TOKENIZERS)
-    objective = objective_of_recipe(
-        ObjectiveConfig(), config, data, tokenizers, lambda: torch.ones(len(tokenizers.tgt))
-    )
-
-    def build() -> Model:
-        torch.manual_seed(0)
-        return config.build(tokenizers)
-
+    build, objective, batch = of_other_data(kind)
     compare_training(build, objective, batch)
 
 

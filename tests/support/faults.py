@@ -22,13 +22,13 @@ from qkv.models.saved.folder import SavedModel
 from qkv.models.saved.weights import write_tensors
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training import distributed
-from qkv.training.distributed import Team
 from qkv.training.recipe import Recipe, TrainingConfig
-from qkv.training.run import checkpoint
+from qkv.training.run import checkpoint, learner
 from qkv.training.run.checkpoint import rotate
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import make_loop
 from qkv.training.setup.prepare import open_prepared
+from qkv.training.team import Team
 from qkv.training.trainer import Trainer
 from tests.support.forks import command
 from tests.support.tiny import as_recipe
@@ -74,7 +74,7 @@ class Death:
     def watch(self) -> None:
         """Count changes by Python's audit events; syncs and the writes of safetensors have none."""
         sys.addaudithook(self._audit)
-        for place in (checkpoint, folder):
+        for place in (learner, folder):
             mock.patch.object(place, "write_tensors", self._write_in_halves).start()
         sync = os.fsync
 
@@ -111,7 +111,7 @@ def die_at_every_step(original: str, copies: str, update: int, keep_last: int) -
         pid = os.fork()
         if pid == 0:
             Death(moment).watch()
-            checkpoint.save_checkpoint(run / "checkpoints", loop.learner, loop.state)
+            learner.save_checkpoint(run / "checkpoints", loop.learner, loop.state)
             training = TrainingConfig(keep_last=keep_last, keep_best=0)
             rotate(run / "checkpoints", training, recipe.validation, None)
             folder.save_model(run / "best", saved, {"update": update})

@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = [
     "sacrebleu",
     "torch._dynamo",  # the first optimiser imports it
+    "torch.distributed.fsdp",
+    "torch.distributed.checkpoint.hf_storage",
     "qkv.translate.jobs.line_work",
     "qkv.demo.report",
     "qkv.training.run.average",

@@ -6,7 +6,7 @@ inference for it instead, which keeps the other layers fast.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from html import escape
 from itertools import count
@@ -164,6 +164,21 @@ def _observing(observer: AttentionRecord | AttentionWatch) -> Iterator[None]:
     finally:
         _observed -= 1
         _observers.reset(token)
+
+
+def recomputing() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts of a pass and of its recomputation in the backward pass, which computes for the same observers."""
+    observers = _observers.get()
+
+    @contextmanager
+    def again() -> Iterator[None]:
+        token = _observers.set(observers)
+        try:
+            yield
+        finally:
+            _observers.reset(token)
+
+    return nullcontext(), again()
 
 
 def _attentions(model: nn.Module) -> list[AttentionId]:

@@ -127,8 +127,19 @@ def load_model(folder: Path | str) -> SavedModel:
 
 def require_fit(config: ModelConfig, tokenizers: TokenizerPair, weights: Path) -> None:
     """Refuse a config that does not match the tensors in the file, before anything of its size is allocated."""
+    require_shapes_fit(config, tokenizers, weight_shapes(weights), weights)
+
+
+def weight_shapes(weights: Path) -> dict[str, list[int]]:
+    """The shape of each weight in a file."""
     header = read_header(weights)
-    shapes = {name: header[name]["shape"] for name in weight_names(header)}
+    return {name: header[name]["shape"] for name in weight_names(header)}
+
+
+def require_shapes_fit(
+    config: ModelConfig, tokenizers: TokenizerPair, shapes: dict[str, list[int]], weights: Path
+) -> None:
+    """The same of weights of these shapes, which are in the file or folder `weights`."""
     if config.own_layers > len(shapes):
         raise CorruptFolder(
             f"{weights}: has {len(shapes):,} tensors, too few for the {config.own_layers:,} layers of its config; the "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -15,6 +15,8 @@ from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers
 @optimizers.register
 class AdamWConfig(OptimizerConfig):
     """AdamW (Loshchilov & Hutter 2019); without weight decay it is Adam."""
+
+    shards: ClassVar[bool] = True
 
     kind: Literal["adamw"] = "adamw"
     beta1: float = Field(default=0.9, ge=0, lt=1)

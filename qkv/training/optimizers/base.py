@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol, cast
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ class Optimizer(Protocol):
 class OptimizerConfig(Config):
     """The optimiser."""
 
+    shards: ClassVar[bool] = False
+    """Whether it can update a sharded model, whose parameters and gradients are DTensors."""
     averages: ClassVar[bool] = False
     """Whether the optimiser keeps an average of the weights, which is then validated and saved."""
 
@@ -49,6 +51,22 @@ class OptimizerConfig(Config):
 optimizers = Kinds[OptimizerConfig]("optimizer")
 """Registry of the optimisers."""
 AnyOptimizer = Annotated[OptimizerConfig, optimizers]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor; if this process holds a shard of it (a DTensor), put together from all ranks."""
+    gather = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else cast(Tensor, gather())
+
+
+def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """What this process keeps of a whole tensor, sharded as `other` is; all of it if that is whole, too."""
+    if not hasattr(other, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor  # loaded already, by whatever made `other`
+
+    # Every rank has the whole tensor, so nothing is sent.
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)  # type: ignore[attr-defined]
 
 
 def gradient(name: str, parameter: nn.Parameter) -> Tensor:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from qkv.functional.orthogonal import newton_schulz
 from qkv.training.optimizers.adamw import AdamW
-from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers
+from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers, shard_like, whole
 
 
 @optimizers.register
@@ -19,7 +19,10 @@ class MuonConfig(OptimizerConfig):
     """Muon (Jordan et al. 2024) for the weights of linear layers, AdamW for embeddings, norms and biases.
 
     Learns more from each update than AdamW; a step takes longer, so it pays off with batches of 2,000 tokens or more.
+    With training.sharding full every rank puts all these gradients together once more and does the same step.
     """
+
+    shards: ClassVar[bool] = True
 
     kind: Literal["muon"] = "muon"
     momentum: float = Field(default=0.95, ge=0, lt=1)
@@ -86,11 +89,12 @@ class Muon:
             torch._foreach_mul_(buffers, self.momentum)
             torch._foreach_add_(buffers, gradients)
             ahead = torch._foreach_add(gradients, buffers, alpha=self.momentum)
-            directions = newton_schulz(torch.stack(ahead), self.steps)
+            directions = newton_schulz(torch.stack([whole(matrix) for matrix in ahead]), self.steps)
             if self.weight_decay:
                 torch._foreach_mul_(matrices, 1 - rate * self.weight_decay)
             size = rate * self.factor * math.sqrt(max(matrices[0].shape))
-            torch._foreach_add_(matrices, list(directions), alpha=-size)
+            moves = [shard_like(direction, matrix) for direction, matrix in zip(directions, matrices, strict=True)]
+            torch._foreach_add_(matrices, moves, alpha=-size)
 
     def averaged(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -19,6 +19,7 @@ class ScheduleFreeConfig(OptimizerConfig):
     """
 
     averages: ClassVar[bool] = True
+    shards: ClassVar[bool] = True
 
     kind: Literal["schedule_free"] = "schedule_free"
     beta1: float = Field(default=0.9, gt=0, lt=1)

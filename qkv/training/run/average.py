@@ -10,10 +10,10 @@ from qkv.config import load_config
 from qkv.core.errors import UsageError
 from qkv.core.files import verify_folder
 from qkv.core.outputs import refuse_kept
-from qkv.models.saved.folder import CONFIG, WEIGHTS, SavedConfig, SavedModel, save_model
-from qkv.models.saved.weights import load_weights, read_weights
+from qkv.models.saved.folder import CONFIG, SavedConfig, SavedModel, save_model
+from qkv.models.saved.weights import load_weights
 from qkv.training.recipe import SavedRecipe
-from qkv.training.run.checkpoint import best_checkpoints, list_checkpoints
+from qkv.training.run.checkpoint import best_checkpoints, checkpoint_weights, list_checkpoints
 from qkv.training.run.folder import RunFolder
 
 
@@ -58,6 +58,6 @@ def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
     totals: dict[str, Tensor] = {}
     for folder in checkpoints:
         verify_folder(folder)
-        for name, tensor in read_weights(folder / WEIGHTS).items():
+        for name, tensor in checkpoint_weights(folder).items():
             totals[name] = totals.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
     return {name: (total / len(checkpoints)).float() for name, total in totals.items()}

@@ -1,75 +1,63 @@
-"""Checkpoints: everything that the next update depends on, complete or absent, and which of them are kept."""
+"""Checkpoints: which of them are there, good, best, kept; what is in one, complete or absent."""
 
 import json
 import math
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
+from torch import Tensor
+
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
-from qkv.core.files import new_folder, verify_folder
+from qkv.core.files import verify_folder
 from qkv.core.reading import read_record
 from qkv.core.temporary import unique_name
 from qkv.evaluation.metrics.registry import METRICS, REDEFINED
-from qkv.models.base import Model
-from qkv.models.saved.folder import WEIGHTS
-from qkv.models.saved.weights import (
-    load_weights,
-    named_weights,
-    read_tensors,
-    read_weights,
-    tensor_names,
-    write_tensors,
-)
-from qkv.training.ema import MovingAverage
-from qkv.training.optimizers import Optimizer
+from qkv.models.saved.folder import WEIGHTS, weight_shapes
+from qkv.models.saved.weights import read_weights, tensor_names
 from qkv.training.recipe import TrainingConfig, ValidationConfig
 from qkv.training.run.state import TrainState
 from qkv.training.validation import higher_is_better
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
-
-
-@dataclass
-class Learner:
-    """The tensors that training changes."""
-
-    model: Model
-    optimizer: Optimizer
-    ema: MovingAverage | None
+SHARDS = "shard-*.safetensors"
+"""The files of a checkpoint of a sharded run, as torch.distributed.checkpoint names them."""
 
 
 def checkpoint_name(update: int) -> str:
     return f"step-{update:08d}"
 
 
-def save_checkpoint(parent: Path, learner: Learner, state: TrainState) -> Path:
-    """Write `parent/step-N`."""
-    folder = parent / checkpoint_name(state.progress.updates)
-    about = {"what": "checkpoint", "update": state.progress.updates}
-    with new_folder(folder, about) as temporary:
-        write_tensors(temporary / WEIGHTS, named_weights(learner.model))
-        tensors = learner.optimizer.tensors()
-        if learner.ema:
-            tensors |= learner.ema.tensors()
-        write_tensors(temporary / OPTIMIZER, tensors)
-        (temporary / STATE).write_text(json.dumps(state.as_dict(), indent=2) + "\n", encoding="utf-8")
-    return folder
+def about_checkpoint(state: TrainState) -> dict[str, object]:
+    """What the manifest says."""
+    return {"what": "checkpoint", "update": state.progress.updates}
 
 
-def load_checkpoint(folder: Path, learner: Learner) -> TrainState:
-    """Restore the weights, the optimiser state and the average; returns the state of the run."""
-    load_weights(learner.model, read_weights(folder / WEIGHTS), folder / WEIGHTS)
-    tensors = read_tensors(folder / OPTIMIZER)
-    wanted = learner.optimizer.tensors() | (learner.ema.tensors() if learner.ema else {})
-    for name, tensor in wanted.items():
-        if name not in tensors or tensors[name].shape != tensor.shape or tensors[name].dtype != tensor.dtype:
-            raise CorruptFolder(f"{folder / OPTIMIZER}: does not fit the run (see {name}); use an earlier checkpoint")
-    learner.optimizer.restore(tensors)
-    if learner.ema:
-        learner.ema.restore(tensors)
-    return read_state(folder)
+def write_state(folder: Path, state: TrainState) -> None:
+    (folder / STATE).write_text(json.dumps(state.as_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+def is_sharded(folder: Path) -> bool:
+    """Whether each rank saved its part of every tensor."""
+    return not (folder / WEIGHTS).exists() and any(folder.glob(SHARDS))
+
+
+def checkpoint_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights in a checkpoint."""
+    if not is_sharded(folder):
+        return read_weights(folder / WEIGHTS)
+    from qkv.training.sharded.files import read_whole  # its libraries take seconds to import
+
+    return read_whole(folder)[0]
+
+
+def checkpoint_shapes(folder: Path) -> dict[str, list[int]]:
+    """The shape of each weight in a checkpoint."""
+    if not is_sharded(folder):
+        return weight_shapes(folder / WEIGHTS)
+    from qkv.training.sharded.files import stored_shapes
+
+    return stored_shapes(folder)[0]
 
 
 def read_state(folder: Path) -> TrainState:
@@ -83,7 +71,8 @@ def read_state(folder: Path) -> TrainState:
 
 def require_average(folder: Path) -> None:
     """A checkpoint without a moving average cannot be resumed with one."""
-    if not any(name.startswith("ema/") for name in tensor_names(folder / OPTIMIZER)):
+    names = [name for path in folder.glob("*.safetensors") for name in tensor_names(path)]
+    if not any(name.startswith("ema/") for name in names):
         raise UsageError(f"{folder}: was trained without training.ema; it cannot be switched on when resuming")
 
 

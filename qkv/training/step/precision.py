@@ -35,9 +35,9 @@ class Precision:
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
 
-    def autocast(self) -> AbstractContextManager[object]:
-        """Context of the forward pass."""
-        return autocast_to(self.device, LOW.get(self.name))
+    def autocast(self, cache: bool | None = None) -> AbstractContextManager[object]:
+        """Context of the forward pass; `cache`: whether weights in 16 bits are kept until its end."""
+        return autocast_to(self.device, LOW.get(self.name), cache)
 
     @property
     def first_scale(self) -> float:

@@ -1,8 +1,10 @@
 """One update's gradient: batches in, summed gradient and sums of the loss out."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +14,9 @@ from qkv.core.errors import QkvError
 from qkv.data.tasks.base import TrainingBatch
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
+from qkv.training.inside.gradients import gradient_norms
 from qkv.training.step.precision import Precision
+from qkv.training.team import Team
 
 
 def derived_seed(*parts: int | str) -> int:
@@ -26,10 +30,54 @@ def seed_for(*parts: int | str) -> None:
     torch.manual_seed(derived_seed(*parts))
 
 
-class FlatGradient:
+class Part(NamedTuple):
+    """A batch of an update, on the device of the run."""
+
+    batch: TrainingBatch
+    own: bool = True
+    """False: these are rows of another rank, which count for nothing here. A sharded model needs the same number of
+    passes on every rank."""
+
+
+class Gradient(ABC):
+    """The gradient of an update: of a model that every rank holds, or of one that is sharded."""
+
+    passes_together: ClassVar[bool]
+    """Whether every rank must compute as many batches as every other."""
+
+    @abstractmethod
+    def add(self, task: "Task", parts: Sequence[Part], device: torch.device) -> Tensor:
+        """Replace the gradient by the sum of those of `parts`; returns their `Sums` [4]."""
+
+    @abstractmethod
+    def reduce(self, team: Team, numbers: Tensor) -> Tensor:
+        """Sum the gradient and `numbers` [n] over all ranks; [n + 1]: the numbers, and the norm of the gradient."""
+
+    @abstractmethod
+    def by_layer(self, team: Team) -> dict[str, float]:
+        """Its norm in each layer; on rank 0, all ranks take part."""
+
+    @abstractmethod
+    def scale(self, factor: float) -> None:
+        """Multiply it."""
+
+    def finish(self, norm: float, weight: float, clip_norm: float | None) -> float:
+        """Divide the sum, whose norm is `norm`, by `weight`, clip it, and return the norm before clipping."""
+        norm /= weight
+        scale = 1.0 / weight
+        if clip_norm is not None and norm > clip_norm:
+            scale *= clip_norm / norm
+        self.scale(scale)
+        return norm
+
+
+class FlatGradient(Gradient):
     """The gradients of all parameters in one contiguous buffer, so that reducing and clipping are one call each."""
 
+    passes_together = False
+
     def __init__(self, model: nn.Module) -> None:
+        self.model = model
         parameters = list(model.parameters())
         self.flat = parameters[0].new_zeros(sum(p.numel() for p in parameters), requires_grad=False)
         for parameter, piece in zip(parameters, torch.split(self.flat, [p.numel() for p in parameters]), strict=True):
@@ -43,14 +91,20 @@ class FlatGradient:
         norm: Tensor = torch.linalg.vector_norm(self.flat)
         return norm
 
-    def finish(self, norm: float, weight: float, clip_norm: float | None) -> float:
-        """Divide the sum, whose norm is `norm`, by `weight`, clip it, and return the norm before clipping."""
-        norm /= weight
-        scale = 1.0 / weight
-        if clip_norm is not None and norm > clip_norm:
-            scale *= clip_norm / norm
-        self.flat.mul_(scale)
-        return norm
+    def add(self, task: "Task", parts: Sequence[Part], device: torch.device) -> Tensor:
+        self.clear()
+        return add_gradients(task, [part.batch for part in parts], device)
+
+    def reduce(self, team: Team, numbers: Tensor) -> Tensor:
+        team.all_reduce(numbers)
+        team.all_reduce(self.flat)
+        return torch.cat([numbers, self.norm().to(numbers)[None]])
+
+    def by_layer(self, team: Team) -> dict[str, float]:
+        return gradient_norms(self.model) if team.is_main else {}
+
+    def scale(self, factor: float) -> None:
+        self.flat.mul_(factor)
 
 
 @dataclass

@@ -22,7 +22,6 @@ from qkv.models.transformer.model import Transformer
 from qkv.objectives.base import LossReport, Objective
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.text.special import SPECIAL
-from qkv.training.distributed import Team
 from qkv.training.loop import Loop
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.run.checkpoint import list_checkpoints
@@ -31,6 +30,7 @@ from qkv.training.session import make_loop
 from qkv.training.setup.prepare import prepare
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import FlatGradient, Sums, Task, add_gradients
+from qkv.training.team import Team
 from qkv.training.trainer import Trainer
 from tests.support.tiny import as_recipe, changed, everything, plain
 

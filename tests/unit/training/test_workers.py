@@ -167,14 +167,17 @@ def test_the_meeting_place_of_a_killed_leader_is_removed_by_the_next(
     (left / "rendezvous").write_text("half")
     (tmp_path / "qkv-team").mkdir()
     monkeypatch.setattr(distributed, "child_command", lambda *_: ["false"])
-    with pytest.raises(QkvError, match="ended before it could begin"), distributed.local_team(tmp_path, None, 2, "cpu"):
+    with (
+        pytest.raises(QkvError, match="ended before it could begin"),
+        distributed.local_team(tmp_path, None, 2, "cpu", 60),
+    ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["qkv-team"], "a folder of that name is somebody else's"
 
 
 def test_a_worker_without_a_device_is_not_waited_for(tmp_path: Path) -> None:
     address = str(tmp_path / "rendezvous")
-    with pytest.raises(QkvError), distributed.join_as_worker(address, 1, 2, "cuda:77"):
+    with pytest.raises(QkvError), distributed.join_as_worker(address, 1, 2, "cuda:77", 60):
         pass
     assert not FileStore(address, 1).check(["started/1"])
 

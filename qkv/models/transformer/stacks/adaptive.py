@@ -49,6 +49,7 @@ class Adaptive(Universal):
     """
 
     ends_early = True
+    calls_layers = False
 
     def __init__(
         self,

@@ -49,6 +49,9 @@ class LayerSchedule(nn.Module):
 
     ends_early: bool = False
     """Whether a position may be done before the last layer."""
+    calls_layers: bool = True
+    """Whether it calls each layer as a whole, and each as often in every pass: then a layer may be sharded and
+    recomputed on its own."""
     needs_positions: bool = False
     """Whether a state must be [B, T, D]; otherwise it may be rows [B T, D], whose products are a little faster."""
 
@@ -93,10 +96,19 @@ class Stack(nn.Module, Generic[Layer]):
         for depth in range(self.num_layers):
             yield cast(Layer, self.layers[depth % len(self.layers)])
 
+    def separate(self) -> list[nn.Module]:
+        """The layers, if each of them is called as a whole and as often in every pass."""
+        return list(self.layers) if self.depth.calls_layers else []
+
     def run(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         """Through the layers, bound to what they look at, and what follows them."""
         result: Tensor = self.final(self.depth(x, layers, context))
         return result
+
+
+def separate_layers(model: nn.Module) -> list[nn.Module]:
+    """Those of all stacks in a model."""
+    return [layer for module in model.modules() if isinstance(module, Stack) for layer in module.separate()]
 
 
 class StackConfig(Config):

@@ -40,6 +40,8 @@ class Reversible(LayerSchedule):
     F is what a sublayer adds to its residual stream, with the norm and the dropout of its connection.
     """
 
+    calls_layers = False
+
     def forward(self, x: Tensor, layers: Layers, context: AttentionContext) -> Tensor:
         if not (torch.is_grad_enabled() and isinstance(layers, TrainedLayers)):
             return self._walk(x, layers)

@@ -1,0 +1,88 @@
+"""Checkpoints of sharded runs: torch.distributed.checkpoint (DCP), stored as safetensors.
+
+DCP's own storage keeps its metadata as a pickle, which can run code when it is read. That of Hugging Face keeps each
+rank's parts in a safetensors file, whose header says where in the whole tensors they belong; nothing else is read here.
+"""
+
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import Future
+from math import prod
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save
+
+from qkv.core.errors import CorruptFolder
+from qkv.training.run.checkpoint import is_sharded
+
+WEIGHT = "weight/"
+"""What the names of weights begin with; those of all other tensors are their own."""
+
+
+def stored_tensors(folder: Path) -> dict[str, TensorStorageMetadata]:
+    """Size, type and parts of each tensor in a checkpoint, sharded or not; raises CorruptFolder."""
+    try:
+        stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFolder(f"{folder}: is not a readable checkpoint ({error}); use an earlier checkpoint") from error
+    found = {}
+    for name, tensor in stored.items():
+        assert isinstance(tensor, TensorStorageMetadata)
+        if sum(prod(part.sizes) for part in tensor.chunks) != prod(tensor.size):
+            raise CorruptFolder(f"{folder}: parts of {name} are missing; use an earlier checkpoint")
+        found[name] = tensor
+    return found
+
+
+def stored_shapes(folder: Path) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """The shapes of the weights, and of all other tensors."""
+    return _apart({name: list(stored.size) for name, stored in stored_tensors(folder).items()})
+
+
+def read_whole(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights and all other tensors of the checkpoint of a sharded run, put together by one process."""
+    stored = stored_tensors(folder)
+    tensors = {name: torch.empty(own.size, dtype=own.properties.dtype) for name, own in stored.items()}
+    with warnings.catch_warnings():
+        # That one process reads is what is wanted here.
+        warnings.simplefilter("ignore", UserWarning)
+        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
+    return _apart(tensors)
+
+
+Value = TypeVar("Value")
+
+
+def _apart(tensors: dict[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
+    weights = {name.removeprefix(WEIGHT): own for name, own in tensors.items() if name.startswith(WEIGHT)}
+    return weights, {name: own for name, own in tensors.items() if not name.startswith(WEIGHT)}
+
+
+def read_into(folder: Path, weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> None:
+    """Fill tensors of which each rank holds parts, from a checkpoint; raises CorruptFolder if they do not fit."""
+    stored = stored_tensors(folder)
+    prefix = WEIGHT if is_sharded(folder) else ""
+    tensors = {f"{prefix}{name}": weight for name, weight in weights.items()} | dict(others)
+    for name, tensor in tensors.items():
+        if name not in stored or stored[name].size != tensor.shape or stored[name].properties.dtype != tensor.dtype:
+            raise CorruptFolder(f"{folder}: does not fit the run (see {name}); use an earlier checkpoint")
+    load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
+
+
+def begin_to_write(
+    folder: str, weights: Mapping[str, Tensor], others: Mapping[str, Tensor], group: dist.ProcessGroup
+) -> Future[Any]:
+    """Copy the tensors at once, and write them in a thread, each rank what it holds."""
+    tensors = {f"{WEIGHT}{name}": weight for name, weight in weights.items()} | dict(others)
+    writer = HuggingFaceStorageWriter(path=folder, save_distributed=True)
+    future = async_save(tensors, storage_writer=writer, process_group=group)
+    assert isinstance(future, Future)
+    return future

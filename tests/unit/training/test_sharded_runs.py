@@ -1,0 +1,124 @@
+"""Sharded runs of several processes: the run of one process, checkpoints for any number of them, no pickle."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qkv.core.errors import ConfigError, CorruptFolder
+from qkv.core.files import verify_folder
+from qkv.models.saved.folder import load_model
+from qkv.training.run.checkpoint import checkpoint_weights, list_checkpoints
+from qkv.training.run.folder import read_metrics
+from tests.support.forks import Forks
+from tests.support.ranks import run_ranks, train_with
+from tests.support.tiny import as_recipe, changed, leftovers, plain, validations_of, write_recipe
+
+SHARDED: dict[str, Any] = {"sharding": "full", "accumulate": 2, "ema": 0.9, "save_every": "4u"}
+
+
+def recipe_of(data: Path, run: Path, updates: int = 8, **training: Any) -> dict[str, Any]:
+    """Of two layers, without dropout. The last batch of an epoch has fewer rows than there are ranks."""
+    recipe = changed(plain(data, run, updates), model={"dropout": 0.0, "encoder_layers": 2})
+    return changed(recipe, training={**SHARDED, **training})
+
+
+def numbers(run: Path) -> list[float]:
+    """Losses, norms of gradients and the scores of validations."""
+    lines = [line for line in read_metrics(run / "metrics.jsonl") if "batch" in line]
+    by_layer = [norm for line in lines for norm in line.get("grad_norms", {}).values()]
+    scores = [line["loss"] for line in validations_of(run)]
+    return [*(line["loss"] for line in lines), *(line["grad_norm"] for line in lines), *by_layer, *scores]
+
+
+def losses(run: Path) -> list[float]:
+    return [line["loss"] for line in read_metrics(run / "metrics.jsonl") if "batch" in line]
+
+
+def marks(run: Path) -> list[str]:
+    return [line["batch"] for line in read_metrics(run / "metrics.jsonl") if "batch" in line]
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path, in_memory: Path, forks: Forks) -> Path:
+    """The run of one process."""
+    run = in_memory / "alone"
+    assert forks.qkv("train", write_recipe(in_memory / "alone.yaml", recipe_of(data, run, 12))).code == 0
+    return run
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_two_processes_equal_one(data: Path, scratch: Path, forks: Forks, optimizer: str) -> None:
+    results = {}
+    for world in (1, 2):
+        run = scratch / str(world)
+        recipe = recipe_of(data, run, activation_checkpointing=world == 2) | {"optimizer": {"kind": optimizer}}
+        file = write_recipe(scratch / f"{world}.yaml", recipe)
+        train_with(forks, 2, file) if world == 2 else forks.qkv("train", file)
+        results[world] = numbers(run), marks(run), load_model(run / "best").model.state_dict()
+        assert leftovers(run) == []
+    assert results[2][0] == pytest.approx(results[1][0], abs=1e-5)
+    assert results[2][1] == results[1][1]
+    for name, weight in results[1][2].items():
+        if name.endswith("key.bias"):
+            continue  # softmax does not depend on it: its gradient is rounding alone, which Adam makes as large as any
+        torch.testing.assert_close(results[2][2][name], weight, rtol=0, atol=1e-4, msg=name)
+
+
+@pytest.mark.slow
+def test_the_world_grows_shrinks_and_is_one_process(data: Path, scratch: Path, forks: Forks, alone: Path) -> None:
+    """Four processes, then two, then one that does not shard, then two again: the run that was never interrupted."""
+    run = scratch / "run"
+    said = train_with(forks, 4, write_recipe(scratch / "recipe.yaml", recipe_of(data, run, 4)))
+    assert said.count("finished after update 4") == 1
+    run_ranks(forks, 2, "train", "--resume", run, "training.stop_after=6u")
+    assert forks.qkv("train", "--resume", run, "training.stop_after=8u", "training.sharding=none").code == 0
+    run_ranks(forks, 2, "train", "--resume", run, "training.stop_after=12u", "training.sharding=full")
+    assert losses(run) == pytest.approx(losses(alone), abs=1e-5)
+    assert marks(run) == marks(alone)
+    assert leftovers(run) == []
+
+
+@pytest.mark.slow
+def test_sixteen_bits_and_schedule_free(data: Path, scratch: Path, forks: Forks) -> None:
+    """The same loss as one process, within the rounding of bfloat16."""
+    found = {}
+    for world in (1, 2):
+        run = scratch / str(world)
+        recipe = recipe_of(data, run, 4, precision="bf16", ema=None) | {"optimizer": {"kind": "schedule_free"}}
+        file = write_recipe(scratch / f"{world}.yaml", recipe)
+        train_with(forks, 2, file) if world == 2 else forks.qkv("train", file)
+        found[world] = losses(run)
+    assert found[2] == pytest.approx(found[1], rel=0.03)
+
+
+def test_a_checkpoint_in_parts_is_read_by_one_process(data: Path, scratch: Path, forks: Forks) -> None:
+    """Averaged, damaged, incomplete: whatever reads a checkpoint reads one that is in parts; none of it is a pickle."""
+    run = scratch / "run"
+    train_with(forks, 2, write_recipe(scratch / "recipe.yaml", recipe_of(data, run)))
+    last = list_checkpoints(run / "checkpoints")[-1]
+    files = {path.name for path in last.iterdir()}
+    shards = sorted(name for name in files if name.startswith("shard-"))
+    assert len(shards) == 2
+    assert files - set(shards) == {"manifest.json", "state.json"}
+    assert forks.qkv("average", run, "--last", 1, "--out", scratch / "average").code == 0
+    averaged = dict(load_model(scratch / "average").model.named_parameters())
+    for name, weight in checkpoint_weights(last).items():
+        torch.testing.assert_close(averaged[name].detach(), weight)
+    copy = Path(shutil.copytree(last, scratch / last.name))
+    (copy / shards[0]).unlink()
+    with pytest.raises(CorruptFolder, match="is missing"):
+        verify_folder(copy)
+    with pytest.raises(CorruptFolder, match=r"parts of .* are missing"):
+        checkpoint_weights(copy)
+    (copy / shards[1]).write_bytes(b"not a tensor")
+    with pytest.raises(CorruptFolder, match="is not a readable checkpoint"):
+        checkpoint_weights(copy)
+
+
+def test_what_cannot_be_sharded_is_refused(data: Path, scratch: Path) -> None:
+    recipe = recipe_of(data, scratch / "run") | {"start_from": "somewhere", "objective": {"risk": "bleu"}}
+    with pytest.raises(ConfigError, match=r"training\.sharding: objective\.risk decodes while it learns"):
+        as_recipe(recipe)
