@@ -25,7 +25,7 @@ run: {root}/run
 text: {{shared: char}}
 batch: {{tokens: 200}}
 model: {{d_model: 32, d_ff: 64, num_heads: 4, encoder_layers: 1, decoder_layers: 1}}
-training: {{stop_after: {updates}u, save_every: 5u, device: cpu, threads: 1}}
+training: {{stop_after: {updates}u, save_every: 5u, device: cpu, threads: 1, sharding: {sharding}}}
 """
 PROGRAM = "import os, pathlib\npathlib.Path({pids!r}, os.environ['RANK']).write_text(str(os.getpid()))\n"
 PROGRAM += "from qkv.cli import main; main()\n"
@@ -65,12 +65,14 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--updates", type=int, default=400)
+    parser.add_argument("--sharding", choices=["none", "full"], default="none")
     options = parser.parse_args()
+    os.environ["QKV_MAX_WORKERS"] = str(options.ranks)
     with tempfile.TemporaryDirectory(prefix="qkv-killed-") as folder:
         root, draw = Path(folder), random.Random(0)
         words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 12))) for _ in range(2000)]
         (root / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
-        text = RECIPE.format(root=root, updates=options.updates)
+        text = RECIPE.format(root=root, updates=options.updates, sharding=options.sharding)
         (root / "recipe.yaml").write_text(text)
         code = killed_run(root, options.ranks, options.kills, options.updates)
         if code:

@@ -19,8 +19,8 @@ from qkv.training.run.state import TrainState
 from qkv.training.step.batches import BatchSource, batch_fingerprint
 from qkv.training.step.compiled import uncompiled
 from qkv.training.step.precision import SMALLEST_SCALE, Precision, next_scale
-from qkv.training.step.update import Gradient, Part, Sums, Task, seed_for
-from qkv.training.team import Order, Team
+from qkv.training.step.update import BatchPart, Gradient, Sums, Task, seed_for
+from qkv.training.team import Team, TeamOrder
 
 NORMS_EVERY = 10
 """Updates between two lines of metrics.jsonl that have the norm of the gradient of each layer."""
@@ -87,18 +87,18 @@ class Loop:
         """The clock of all is that of rank 0, which also decides."""
         if self.team.is_main:
             stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
-            order, minutes = Order.STOP if stop else Order.GO_ON, (time.monotonic() - self.started) / 60
+            order, minutes = TeamOrder.STOP if stop else TeamOrder.GO_ON, (time.monotonic() - self.started) / 60
             self.team.tell(order, minutes)
         else:
             order, minutes = self._followed()
         self.state.progress.minutes = minutes
-        return order == Order.STOP or self._done() >= 1
+        return order == TeamOrder.STOP or self._done() >= 1
 
-    def _followed(self) -> tuple[Order, float]:
+    def _followed(self) -> tuple[TeamOrder, float]:
         """Take part in what rank 0 does between two updates, until it goes on or stops."""
         while True:
             order, minutes = self.team.hear()
-            if order in (Order.GO_ON, Order.STOP):
+            if order in (TeamOrder.GO_ON, TeamOrder.STOP):
                 return order, minutes
             self.learner.take_part(order, RunFolder(self.recipe.run).checkpoints, self.state)
 
@@ -127,7 +127,7 @@ class Loop:
         record = UpdateRecord(sums, norm, rate, seconds, self._done(), f"{mark:014x}", norms)
         self._book(record, finite, overflow, numbers)
 
-    def _mark(self, parts: list[Part], numbers: range) -> int:
+    def _mark(self, parts: list[BatchPart], numbers: range) -> int:
         """What identifies the rows of this worker; the sum over all identifies the update's."""
         examples = [example for part in parts if part.own for example in part.batch.examples]
         return batch_fingerprint(examples, self.state.epoch, numbers.start)

@@ -20,7 +20,7 @@ SIGN_OF_LIFE = 5.0
 """Seconds after which a rank 0 that is busy lets the others know that it lives."""
 
 
-class Order(IntEnum):
+class TeamOrder(IntEnum):
     """What rank 0 tells the others between two updates."""
 
     GO_ON = 0
@@ -74,22 +74,22 @@ class Team:
             self.store.wait([what], LONGEST_WAIT)
         self.barrier()
 
-    def tell(self, order: Order, minutes: float = 0.0) -> None:
+    def tell(self, order: TeamOrder, minutes: float = 0.0) -> None:
         """On rank 0: what comes next, and the clock of the run."""
         self.all_reduce(torch.tensor([order, minutes], dtype=torch.float64))
         self._told[0] = time.monotonic()
 
-    def hear(self) -> tuple[Order, float]:
+    def hear(self) -> tuple[TeamOrder, float]:
         """On every other rank: what rank 0 tells."""
         told = torch.zeros(2, dtype=torch.float64)
         self.all_reduce(told)
         order, minutes = told.tolist()
-        return Order(int(order)), minutes
+        return TeamOrder(int(order)), minutes
 
     def let_wait(self) -> None:
         """On rank 0, now and then while it is busy: else the others would take it for dead."""
         if self.world > 1 and time.monotonic() - self._told[0] > SIGN_OF_LIFE:
-            self.tell(Order.WAIT)
+            self.tell(TeamOrder.WAIT)
 
     @contextmanager
     def together(self) -> Iterator[None]:

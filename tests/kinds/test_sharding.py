@@ -23,7 +23,7 @@ from qkv.training.sharded.gradient import ShardedGradient
 from qkv.training.sharded.model import layers_of_their_own, shard
 from qkv.training.step.precision import Precision
 from qkv.training.step.recompute import recompute_layers
-from qkv.training.step.update import Part, Task, add_gradients
+from qkv.training.step.update import BatchPart, Task, add_gradients
 from qkv.training.team import Team
 from tests.support.parallel import PARALLEL, objective_of
 from tests.support.searched import SMALL
@@ -50,7 +50,7 @@ def gradients(model: Model, objective: Objective, batch: TrainingBatch) -> dict[
 def sharded_gradients(model: Model, objective: Objective, batch: TrainingBatch) -> dict[str, Tensor]:
     gradient = ShardedGradient(shard(model.train(), objective, model.device), Team())
     torch.manual_seed(1)
-    gradient.add(Task(model, objective, 3, Precision()), [Part(batch), Part(batch, own=False)], model.device)
+    gradient.add(Task(model, objective, 3, Precision()), [BatchPart(batch), BatchPart(batch, own=False)], model.device)
     return dict(zip(gradient.names, gradient.local(), strict=True))
 
 

@@ -53,7 +53,7 @@ optimizers = Kinds[OptimizerConfig]("optimizer")
 AnyOptimizer = Annotated[OptimizerConfig, optimizers]
 
 
-def whole(tensor: Tensor) -> Tensor:
+def whole_tensor(tensor: Tensor) -> Tensor:
     """The tensor; if this process holds a shard of it (a DTensor), put together from all ranks."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else cast(Tensor, gather())
@@ -63,10 +63,11 @@ def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
     """What this process keeps of a whole tensor, sharded as `other` is; all of it if that is whole, too."""
     if not hasattr(other, "device_mesh"):
         return tensor
-    from torch.distributed.tensor import distribute_tensor  # loaded already, by whatever made `other`
+    from torch.distributed.tensor import DTensor, distribute_tensor  # loaded already, by whatever made `other`
 
+    assert isinstance(other, DTensor)
     # Every rank has the whole tensor, so nothing is sent.
-    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)  # type: ignore[attr-defined]
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
 
 
 def gradient(name: str, parameter: nn.Parameter) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from qkv.functional.orthogonal import newton_schulz
 from qkv.training.optimizers.adamw import AdamW
-from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers, shard_like, whole
+from qkv.training.optimizers.base import OptimizerConfig, gradient, optimizers, shard_like, whole_tensor
 
 
 @optimizers.register
@@ -89,7 +89,7 @@ class Muon:
             torch._foreach_mul_(buffers, self.momentum)
             torch._foreach_add_(buffers, gradients)
             ahead = torch._foreach_add(gradients, buffers, alpha=self.momentum)
-            directions = newton_schulz(torch.stack([whole(matrix) for matrix in ahead]), self.steps)
+            directions = newton_schulz(torch.stack([whole_tensor(matrix) for matrix in ahead]), self.steps)
             if self.weight_decay:
                 torch._foreach_mul_(matrices, 1 - rate * self.weight_decay)
             size = rate * self.factor * math.sqrt(max(matrices[0].shape))

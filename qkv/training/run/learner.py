@@ -25,7 +25,7 @@ from qkv.training.run.checkpoint import (
 )
 from qkv.training.run.state import TrainState
 from qkv.training.step.update import FlatGradient, Gradient
-from qkv.training.team import Order
+from qkv.training.team import TeamOrder
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Learner:
         """Restore everything from a checkpoint."""
         return load_checkpoint(folder, self)
 
-    def take_part(self, order: Order, parent: Path, state: TrainState) -> None:
+    def take_part(self, order: TeamOrder, parent: Path, state: TrainState) -> None:
         """On ranks other than 0: do what rank 0 does with what each of them holds."""
 
     def finish(self) -> None:

@@ -11,7 +11,7 @@ from qkv.core.devices import widest_float
 from qkv.core.errors import QkvError
 from qkv.training.inside.gradients import layer_of
 from qkv.training.sharded.model import LossModule, reduce_gradients
-from qkv.training.step.update import Gradient, Part, Task, is_out_of_memory
+from qkv.training.step.update import BatchPart, Gradient, Task, is_out_of_memory
 from qkv.training.team import Team
 
 
@@ -24,7 +24,7 @@ class ShardedGradient(Gradient):
         self.module, self.team = module, team
         self.names = [name for name, _ in module.model.named_parameters()]
 
-    def add(self, task: Task, parts: Sequence[Part], device: torch.device) -> Tensor:
+    def add(self, task: Task, parts: Sequence[BatchPart], device: torch.device) -> Tensor:
         """Only the last batch of an update sums the gradients over the ranks."""
         # To None: FSDP makes new ones.
         self.module.zero_grad(set_to_none=True)
@@ -39,7 +39,7 @@ class ShardedGradient(Gradient):
                 parameter.grad = torch.zeros_like(parameter)
         return sums
 
-    def _add_one(self, task: Task, part: Part, sums: Tensor) -> None:
+    def _add_one(self, task: Task, part: BatchPart, sums: Tensor) -> None:
         try:
             # Without its cache, which would keep every layer in 16 bits until the end of the pass.
             with task.precision.autocast(cache=False):

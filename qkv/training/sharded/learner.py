@@ -22,7 +22,7 @@ from qkv.training.sharded.files import begin_to_write, read_into
 from qkv.training.sharded.gradient import ShardedGradient
 from qkv.training.sharded.model import LossModule
 from qkv.training.step.update import Gradient
-from qkv.training.team import Order, Team
+from qkv.training.team import Team, TeamOrder
 
 
 @dataclass
@@ -47,7 +47,7 @@ class ShardedLearner(Learner):
     @contextmanager
     def averaged(self) -> Iterator[Model]:
         """On rank 0, in one piece; the others are told to take part."""
-        self.team.tell(Order.GATHER)
+        self.team.tell(TeamOrder.GATHER)
         with super().averaged():
             self._gather()
         with self._on_device() as twin:
@@ -80,18 +80,18 @@ class ShardedLearner(Learner):
             if self.twin is not None:
                 self.twin.to(CPU)
 
-    def take_part(self, order: Order, parent: Path, state: TrainState) -> None:
-        if order == Order.GATHER:
+    def take_part(self, order: TeamOrder, parent: Path, state: TrainState) -> None:
+        if order == TeamOrder.GATHER:
             with super().averaged():
                 self._gather()
-        elif order == Order.SAVE:
+        elif order == TeamOrder.SAVE:
             self.finish()
             self._save(parent, state, None)
 
     def save(self, parent: Path, state: TrainState, then: Callable[[], None]) -> None:
         """Begin to write a checkpoint: the tensors are copied at once, and written while training goes on."""
         self.finish()
-        self.team.tell(Order.SAVE)
+        self.team.tell(TeamOrder.SAVE)
         folder, stack = parent / checkpoint_name(state.progress.updates), ExitStack()
         temporary = stack.enter_context(new_folder(folder, about_checkpoint(state)))
         with stack:

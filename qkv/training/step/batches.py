@@ -8,7 +8,7 @@ import torch
 
 from qkv.core.devices import CPU
 from qkv.data.tasks.base import Stream
-from qkv.training.step.update import Part, derived_seed
+from qkv.training.step.update import BatchPart, derived_seed
 
 Position = tuple[int, range]
 """An epoch, and the numbers of some batches of its plan."""
@@ -38,24 +38,24 @@ class BatchSource:
         """`fill`: where a batch has no row for this rank, give it those of rank 0."""
         self.stream, self.rank, self.world, self.device, self.fill = stream, rank, world, device, fill
         self._thread = None if device == CPU else ThreadPoolExecutor(1, "qkv-batches")
-        self._coming: tuple[Position, Future[list[Part]]] | None = None
+        self._coming: tuple[Position, Future[list[BatchPart]]] | None = None
 
-    def take(self, epoch: int, numbers: range) -> list[Part]:
+    def take(self, epoch: int, numbers: range) -> list[BatchPart]:
         """The batches that have rows for this rank, or all of them, on the device."""
         coming, self._coming = self._coming, None
         known = coming is not None and coming[0] == (epoch, numbers)
         made = coming[1].result() if coming is not None and known else self._make(epoch, numbers)
-        return [Part(part.batch.to(self.device), part.own) for part in made]
+        return [BatchPart(part.batch.to(self.device), part.own) for part in made]
 
     def expect(self, epoch: int, numbers: range) -> None:
         """Begin to make these batches, which are probably taken next."""
         if self._thread is not None and numbers:
             self._coming = (epoch, numbers), self._thread.submit(self._make, epoch, numbers)
 
-    def _make(self, epoch: int, numbers: range) -> list[Part]:
+    def _make(self, epoch: int, numbers: range) -> list[BatchPart]:
         batches = [(number, self.stream.batch(epoch, number, self.rank, self.world)) for number in numbers]
         return [
-            Part(batch) if len(batch) else Part(self.stream.batch(epoch, number, 0, self.world), own=False)
+            BatchPart(batch) if len(batch) else BatchPart(self.stream.batch(epoch, number, 0, self.world), own=False)
             for number, batch in batches
             if self.fill or len(batch)
         ]

@@ -30,7 +30,7 @@ def seed_for(*parts: int | str) -> None:
     torch.manual_seed(derived_seed(*parts))
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A batch of an update, on the device of the run."""
 
     batch: TrainingBatch
@@ -46,7 +46,7 @@ class Gradient(ABC):
     """Whether every rank must compute as many batches as every other."""
 
     @abstractmethod
-    def add(self, task: "Task", parts: Sequence[Part], device: torch.device) -> Tensor:
+    def add(self, task: "Task", parts: Sequence[BatchPart], device: torch.device) -> Tensor:
         """Replace the gradient by the sum of those of `parts`; returns their `Sums` [4]."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class FlatGradient(Gradient):
         norm: Tensor = torch.linalg.vector_norm(self.flat)
         return norm
 
-    def add(self, task: "Task", parts: Sequence[Part], device: torch.device) -> Tensor:
+    def add(self, task: "Task", parts: Sequence[BatchPart], device: torch.device) -> Tensor:
         self.clear()
         return add_gradients(task, [part.batch for part in parts], device)
 
