@@ -120,7 +120,7 @@ class AttentionWatch:
 
 _observers: ContextVar[tuple[AttentionRecord | AttentionWatch, ...]] = ContextVar("attention observers", default=())
 _observed = 0
-"""How many observers there are, in any context: `torch.compile` reads a plain number, and no `ContextVar`."""
+"""How often something is observed, in any context: `torch.compile` reads a plain number, and no `ContextVar`."""
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
     if NOWHERE in _attentions(model):
         name_attentions(model)
     record = AttentionRecord({attention.model for attention in _attentions(model)})
-    with _observing(record):
+    with _observing(*_observers.get(), record):
         yield record
 
 
@@ -150,35 +150,26 @@ def capture_attention(model: nn.Module) -> Iterator[AttentionRecord]:
 def watch_attention(module: Identified) -> Iterator[list[Tensor]]:
     """The weights [B, H, Q, K] of the passes through one attention of a model, before dropout, for use in training."""
     watch = AttentionWatch(module.attention_id)
-    with _observing(watch):
+    with _observing(*_observers.get(), watch):
         yield watch.passes
 
 
 @contextmanager
-def _observing(observer: AttentionRecord | AttentionWatch) -> Iterator[None]:
+def _observing(*observers: AttentionRecord | AttentionWatch) -> Iterator[None]:
+    """Reports go to these, and to no others."""
     global _observed
-    token = _observers.set((*_observers.get(), observer))
-    _observed += 1
+    token = _observers.set(observers)
+    _observed += len(observers)
     try:
         yield
     finally:
-        _observed -= 1
+        _observed -= len(observers)
         _observers.reset(token)
 
 
 def recomputing() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Contexts of a pass and of its recomputation in the backward pass, which computes for the same observers."""
-    observers = _observers.get()
-
-    @contextmanager
-    def again() -> Iterator[None]:
-        token = _observers.set(observers)
-        try:
-            yield
-        finally:
-            _observers.reset(token)
-
-    return nullcontext(), again()
+    return nullcontext(), _observing(*_observers.get())
 
 
 def _attentions(model: nn.Module) -> list[AttentionId]:
