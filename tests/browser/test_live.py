@@ -110,6 +110,22 @@ def test_settings_are_those_of_the_model_and_act_at_once(live: Watched) -> None:
     assert live.wrong == []
 
 
+def test_another_output_is_taken_and_a_smaller_beam_gives_fewer(live: Watched, expected: Any) -> None:
+    translated(live)
+    others = [each["text"] for each in expected["alternatives"]]
+    live.page.get_by_role("button", name=others[0], exact=True).click()
+    live.expect_text(".words", others[0])
+    live.page.locator(".unit.kept").first.wait_for(timeout=60_000)
+    live.page.get_by_role("button", name="Let go").click()
+    live.expect_text(".words", expected["text"])
+    live.page.get_by_role("button", name="Search: Beam 5").click()
+    live.page.get_by_role("slider", name="Beam size").fill("2")
+    live.page.get_by_role("button", name="Search: Beam 2").wait_for()
+    live.page.locator(".others li").nth(1).wait_for(state="detached", timeout=60_000)
+    assert live.page.locator(".others li").count() == 1
+    assert live.wrong == []
+
+
 def test_two_searches_beside_each_other_with_their_speed(live: Watched) -> None:
     translated(live)
     live.page.get_by_role("button", name="Compare").click()

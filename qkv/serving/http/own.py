@@ -94,6 +94,7 @@ def _about(model: ServedModel) -> dict[str, Any]:
         "kind": model.about.kind,
         "decoder": model.about.decoder,
         "left_to_right": model.about.left_to_right,
+        "attends": model.about.attends,
         "searches": model.about.searches,
         "search": model.about.search,
     }

@@ -210,6 +210,8 @@ class ModelInfo(Given):
     """The kind of decoder, such as autoregressive or ctc."""
     left_to_right: bool
     """Whether it writes token by token: only then can it be streamed, scored, and asked for likely tokens."""
+    attends: bool
+    """Whether it tells what its words are aligned with."""
     searches: list[str]
     """Kinds of search that suit it."""
     search: dict[str, Any]

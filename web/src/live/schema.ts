@@ -528,6 +528,8 @@ export interface components {
             decoder: string;
             /** Left To Right */
             left_to_right: boolean;
+            /** Attends */
+            attends: boolean;
             /** Searches */
             searches: string[];
             /** Search */

@@ -53,7 +53,7 @@ export class Column {
     return {
       texts: [text],
       model: this.model,
-      alignment: true,
+      ...(this.served?.attends === false ? {} : { alignment: true }),
       ...this.searching(this.session.outputs),
       ...(this.begin.length ? { prefix_tokens: [this.begin] } : {}),
     };

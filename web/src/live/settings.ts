@@ -47,7 +47,7 @@ const SEED: Slider = { key: 'seed', title: 'Seed', about: 'Another seed draws an
 export const SLIDERS: Record<string, Slider[]> = {
   greedy: [LENGTH],
   beam: [
-    { key: 'size', title: 'Beam', about: 'How many unfinished outputs are kept at each step.', low: 1, high: 16, step: 1, standard: 5 },
+    { key: 'size', title: 'Beam size', about: 'How many unfinished outputs are kept at each step.', low: 1, high: 16, step: 1, standard: 5 },
     LENGTH,
   ],
   sample: [TEMPERATURE, TOP_P, LENGTH, SEED],

@@ -85,6 +85,7 @@ export const OF_THE_PAGE: Record<string, string> = {
   Greedy: '贪心',
   'The most probable token at each step.': '每一步取概率最大的词元。',
   Beam: '束搜索',
+  'Beam size': '束宽',
   'Follows several outputs at once and chooses the best one as a whole.': '同时跟踪几个译文，选出整体最好的一个。',
   Sampling: '采样',
   'Draws each token by its probability.': '按概率抽取每个词元。',
