@@ -31,6 +31,8 @@ def both(browser: object, folder: Path) -> Iterator[LiveServer]:
 
 
 def test_two_models_beside_each_other_and_the_passes_of_one(watched: Watched, both: LiveServer, folder: Path) -> None:
+    from playwright.sync_api import expect
+
     watched.visit(both.address, f"text={TEXT.replace(' ', '+')}&model=steps")
     watched.page.locator(".output:not(.stale) .unit").first.wait_for(timeout=WAIT)
     watched.page.get_by_role("button", name="Compare").click()
@@ -45,7 +47,7 @@ def test_two_models_beside_each_other_and_the_passes_of_one(watched: Watched, bo
     second.get_by_role("button", name="Search: Refinement").click()
     passes = second.get_by_role("dialog").get_by_role("slider", name="Passes")
     passes.fill("1")
-    second.get_by_role("button", name="Search: Refinement 1", exact=True).wait_for()
+    expect(second.locator("button.select .number")).to_have_text("1", timeout=WAIT)
     second.locator(".output:not(.stale) .words").wait_for(timeout=WAIT)
     watched.page.keyboard.press("Escape")
     one = Translator(folder / "canvas", search={"kind": "refine", "passes": 1}).translate(TEXT).text
