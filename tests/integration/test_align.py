@@ -44,7 +44,7 @@ def test_weights_drawn_in_the_terminal(given: tuple[object, ...], forks: Forks) 
 def test_refusals(given: tuple[object, ...], scratch: Path, forks: Forks) -> None:
     short = written(scratch / "short", b"0-0\n")
     assert "give --layer and --head together" in refused(forks.qkv(*given, "--layer", 1), 2)
-    assert "the model has layers 1 to" in refused(forks.qkv(*given, "--layer", 99, "--head", 1), 2)
+    assert "layer 99: the decoder has the layers 1 to" in refused(forks.qkv(*given, "--layer", 99, "--head", 1), 2)
     assert "has 1 lines, but there are 3 pairs" in refused(forks.qkv(*given, "--gold", short), 1)
     wrong = written(scratch / "wrong", b"0-0\n0:0\n\n")
     assert "wrong:2: '0:0' is not a link" in refused(forks.qkv(*given, "--gold", wrong), 1)
