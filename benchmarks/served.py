@@ -11,8 +11,6 @@ from contextlib import contextmanager
 import httpx2
 
 SERVE = [sys.executable, "-c", "from qkv.cli import main; main()", "serve"]
-SECONDS = 120
-"""How long the server may take to load its model."""
 
 
 @contextmanager
@@ -23,11 +21,11 @@ def served(model: str, *settings: str) -> Iterator[str]:
         assert server.stderr is not None
         match = re.search(r"http://\S+", server.stderr.readline())
         assert match, "the server does not start"
-        deadline = time.monotonic() + SECONDS
-        while httpx2.get(f"{match[0]}/health/ready").status_code != 200:
-            assert time.monotonic() < deadline, "the server is not ready"
+        # However long a busy machine takes to load the model.
+        while httpx2.get(f"{match[0]}/health/ready", timeout=None).status_code != 200:
+            assert server.poll() is None, "the server ended before it was ready"
             time.sleep(0.1)
         yield match[0]
     finally:
         server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
+        server.communicate()

@@ -66,7 +66,7 @@ def serve(root: Path, steps: list[tuple[str, str]]) -> None:
         match = re.search(r":(\d+)$", process.stderr.readline().strip())
         assert match, "the server does not start"
         address = f"http://127.0.0.1:{match[1]}"
-        _wait(f"{address}/health/ready")
+        _wait(f"{address}/health/ready", process)
         body = json.dumps({"q": "No sé.", "source": "es", "target": "en"}).encode()
         # urllib says that a body is a form unless it is told otherwise.
         asked = urllib.request.Request(f"{address}/translate", body, {"Content-Type": "application/json"})
@@ -74,18 +74,18 @@ def serve(root: Path, steps: list[tuple[str, str]]) -> None:
             print(response.read().decode())
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate()
     assert process.returncode == 0, "the server did not end well"
 
 
-def _wait(address: str) -> None:
-    for _ in range(600):
+def _wait(address: str, process: "subprocess.Popen[str]") -> None:
+    while process.poll() is None:
         try:
-            with urllib.request.urlopen(address, timeout=5):
+            with urllib.request.urlopen(address, timeout=60):
                 return
         except OSError:
             time.sleep(0.2)
-    raise SystemExit("the server is not ready after two minutes")
+    raise SystemExit("the server ended before it was ready")
 
 
 if __name__ == "__main__":

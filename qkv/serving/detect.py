@@ -1,5 +1,7 @@
 """Language detection, offline, by py3langid."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,6 +13,15 @@ class Detected(NamedTuple):
 
     confidence: float
     language: str
+
+
+_THREAD = ThreadPoolExecutor(1, "detect")
+"""One thread, so that requests that come together do not load the same model twice."""
+
+
+async def detect_in_thread(text: str, among: tuple[str, ...] = ()) -> Detected:
+    """What `detect_language` finds, in a thread: loading the model takes a while, and other requests shall not wait."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, detect_language, text, among)
 
 
 def detect_language(text: str, among: tuple[str, ...] = ()) -> Detected:

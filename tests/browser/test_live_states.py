@@ -133,6 +133,8 @@ def test_sixty_payloads_stay_text(watched: Watched, server: LiveServer) -> None:
 
 
 def test_right_to_left(watched: Watched, server: LiveServer) -> None:
+    from playwright.sync_api import expect
+
     def arabic(route: "Route") -> None:
         answer = {"model": "x", "engine": "torch", "seconds": 0.1, "translations": [translation(["مرحبا", "بالعالم"])]}
         route.fulfill(json=answer)
@@ -141,10 +143,10 @@ def test_right_to_left(watched: Watched, server: LiveServer) -> None:
     watched.page.route("**/v1/see", lambda route: route.fulfill(status=400, json={"error": "no"}))
     watched.visit(server.address)
     watched.page.locator("#source").fill("שלום עולם")
-    watched.page.locator(".unit").nth(1).wait_for()
+    # The bundled example, which is shown first, has units, too.
+    watched.page.locator(".unit", has_text="بالعالم").wait_for()
     for selector in ("#source", ".mirror", ".words"):
-        direction = "element => getComputedStyle(element).direction"
-        assert watched.page.locator(selector).evaluate(direction) == "rtl"
+        expect(watched.page.locator(selector)).to_have_css("direction", "rtl", timeout=30_000)
     first, second = (watched.page.locator(".unit").nth(place).bounding_box() for place in (0, 1))
     assert first is not None
     assert second is not None

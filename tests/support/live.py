@@ -4,12 +4,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import httpx2
+from tests.support.server import wait_until_ready
 
 
 class LiveServer(NamedTuple):
@@ -20,10 +19,7 @@ class LiveServer(NamedTuple):
 
     def wait(self) -> None:
         """Until a worker has its models loaded."""
-        deadline = time.monotonic() + 600
-        while httpx2.get(f"{self.address}/health/ready").status_code != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until_ready(self.address, self.process)
 
 
 @contextmanager
@@ -39,5 +35,5 @@ def live_server(*words: str) -> Iterator[LiveServer]:
         yield LiveServer(match[0], process)
     finally:
         process.send_signal(signal.SIGTERM)
-        left = process.communicate(timeout=300)[1]
+        left = process.communicate()[1]
         assert "Traceback" not in left

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from qkv.search.beam import BeamConfig
-from qkv.serving.detect import detect_language
+from qkv.serving.detect import detect_in_thread
 from qkv.serving.files import readable_formats
 from qkv.serving.html.markup import Markup
 from qkv.serving.http.bodies import fields_of
@@ -42,7 +42,7 @@ async def translate(request: Request) -> dict[str, Any]:
     detected = None
     source = _code(fields["source"], "source")
     if source == AUTO:
-        detected = detect_language(" ".join(texts), tuple(service.sources()))._asdict()
+        detected = (await detect_in_thread(" ".join(texts), tuple(service.sources())))._asdict()
         source = detected["language"]
     model = model_between(service, source, _code(fields["target"], "target"))
     kind = fields.get("format") or "text"
@@ -73,7 +73,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     if fields.get("q") in (None, "", []):
         raise ApiError(400, "Invalid request: missing q parameter")
     texts, _ = _texts(service, fields["q"])
-    return [detect_language(" ".join(texts))._asdict()]
+    return [(await detect_in_thread(" ".join(texts)))._asdict()]
 
 
 KNOWN = {"q": "a", "source": "$response.body#/0/code", "target": "$response.body#/0/targets/0"}
