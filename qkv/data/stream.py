@@ -7,7 +7,7 @@ from dataclasses import replace
 from qkv.data.alignments.tokens import alignment_matrices
 from qkv.data.batch import Batch, collate
 from qkv.data.config import BatchConfig
-from qkv.data.order import BatchPlan, Budget, Planned, epoch_plan, share
+from qkv.data.order import BatchPlan, Budget, Planned, balanced_share, epoch_plan
 from qkv.data.store import PairStore
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import Tokenizer
@@ -35,7 +35,8 @@ class BatchStream(Planned):
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> Batch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
-        return self.batch_of(share(self.plan(epoch).batch(index), rank, world).tolist(), epoch)
+        rows = self.plan(epoch).batch(index)
+        return self.batch_of(balanced_share(rows, self.store.src_len, self.store.tgt_len, rank, world).tolist(), epoch)
 
     def batch_of(self, numbers: list[int], epoch: int = 0) -> Batch:
         """These pairs of the store, as they are in `epoch`."""

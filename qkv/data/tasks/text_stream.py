@@ -8,7 +8,7 @@ import numpy as np
 
 from qkv.core.errors import UsageError
 from qkv.data.config import BatchConfig
-from qkv.data.order import BatchPlan, Budget, Indices, Planned, epoch_plan, permuted, share
+from qkv.data.order import BatchPlan, Budget, Indices, Planned, balanced_share, epoch_plan, permuted, share
 from qkv.data.store import LengthArray
 from qkv.data.tasks.text_batch import TextBatch, collate_packed, collate_texts
 from qkv.data.tasks.text_store import TextStore
@@ -41,7 +41,8 @@ class TextStream(Planned):
 
     def batch(self, epoch: int, index: int, rank: int = 0, world: int = 1) -> TextBatch:
         """Batch `index` of `epoch`, or the rows of it that belong to `rank`; those may be none."""
-        chosen: list[int] = share(self.plan(epoch).batch(index), rank, world).tolist()
+        lengths = self.store.src_len
+        chosen: list[int] = balanced_share(self.plan(epoch).batch(index), lengths, lengths, rank, world).tolist()
         return collate_texts(self.ids(chosen, epoch), self.tokenizer.special, chosen, self.store.ends(chosen))
 
     def names(self, examples: Sequence[int]) -> list[str]:

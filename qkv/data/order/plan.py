@@ -123,11 +123,6 @@ def permuted(ranges: Sequence[CorpusRange], seed: int, epoch: int) -> Indices:
     return rows[_permutation(len(rows), _bits(seed, epoch, 0))]
 
 
-def share(indices: Indices, rank: int, world: int) -> Indices:
-    """The rows of a batch that rank `rank` of `world` takes; may be empty when there are fewer rows than ranks."""
-    return indices[rank::world]
-
-
 def _bits(*key: int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(key))
 
