@@ -4,32 +4,34 @@ import gzip
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import zstandard
-from mutations import spoilt_bytes, spoilt_json, spoilt_lines, spoilt_safetensors
+from mutations import SHARDING, spoilt_bytes, spoilt_json, spoilt_lines, spoilt_offsets, spoilt_safetensors
+from torch import Tensor
 
 from qkv.config import dump_config, load_config
 from qkv.config.yaml import read_yaml
-from qkv.core.files import MANIFEST, manifest_checksum, sha256_of, verify_folder
+from qkv.core.files import MANIFEST, manifest_checksum, new_folder, sha256_of, verify_folder
 from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
 from qkv.data.store import PairLimits, PairStore
 from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, save_model
-from qkv.models.saved.weights import load_weights, read_weights, require_model_memory
+from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_model_memory, write_tensors
 from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.recipe import Recipe
-from qkv.training.run.checkpoint import OPTIMIZER, STATE
+from qkv.training.run.checkpoint import OPTIMIZER, STATE, about_checkpoint, checkpoint_name, write_state
 from qkv.training.run.folder import read_metrics
 from qkv.training.run.learner import Learner, load_checkpoint, save_checkpoint
 from qkv.training.run.state import TrainState
+from qkv.training.sharded.files import WEIGHT
 from qkv.translate.jobs.job import open_job
 
 Spoil = Callable[[bytes, random.Random], bytes]
@@ -93,7 +95,15 @@ def _forge(path: Path) -> None:
 
 
 def make_targets(folder: Path) -> list[Target]:
-    return [*_model(folder), *_tokenizers(folder), *_run(folder), *_store(folder), *_corpora(folder), *_rest(folder)]
+    return [
+        *_model(folder),
+        *_tokenizers(folder),
+        *_run(folder),
+        *_sharded(folder),
+        *_store(folder),
+        *_corpora(folder),
+        *_rest(folder),
+    ]
 
 
 def _saved() -> SavedModel:
@@ -181,6 +191,39 @@ def _run(folder: Path) -> list[Target]:
         Target("metrics.jsonl", metrics, [spoilt_lines(spoilt_json), spoilt_bytes], lambda: read_metrics(metrics))
     )
     return found
+
+
+def _sharded(folder: Path) -> list[Target]:
+    """The checkpoint of a sharded run of two ranks: what one process resumes from."""
+    model = _saved().model
+    learner = Learner(model, AdamWConfig().build(model), None)
+    tensors = {f"{WEIGHT}{name}": weight for name, weight in named_weights(model).items()} | learner.tensors()
+    own = folder / "sharded" / checkpoint_name(0)
+    with new_folder(own, about_checkpoint(TrainState())) as temporary:
+        write_state(temporary, TrainState())
+        for rank in (0, 1):
+            _write_shard(temporary / f"shard-0000{rank + 1}-model-00001-of-00001.safetensors", tensors, rank)
+
+    def read() -> None:
+        verify_folder(own)
+        load_checkpoint(own, learner)
+
+    spoilers: list[Spoil] = [spoilt_offsets, spoilt_safetensors, spoilt_bytes]
+    return [Target("sharded checkpoint", next(own.glob("shard-00002*")), spoilers, read, own)]
+
+
+def _write_shard(path: Path, tensors: Mapping[str, Tensor], rank: int) -> None:
+    """The first or the second half of the rows of each tensor, as torch.distributed.checkpoint stores them."""
+    rows, offsets = {}, {}
+    for name, tensor in tensors.items():
+        if tensor.dim():
+            half = (len(tensor) + 1) // 2
+            part, place = tensor[half * rank : half * (rank + 1)], [half * rank, *[0] * (tensor.dim() - 1)]
+        else:
+            part, place = tensor, []
+        if part.numel() and (tensor.dim() or rank):
+            rows[name], offsets[name] = part, {"saved_offsets": place}
+    write_tensors(path, rows, {SHARDING: json.dumps(offsets)})
 
 
 def _store(folder: Path) -> list[Target]:

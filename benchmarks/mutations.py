@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+SHARDING = "DCP_SHARDING_INFO"
+"""The key under which torch.distributed.checkpoint keeps it in the header."""
 WORDS = [
     *(b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b'"', b"'", b",", b":", b"{", b"}", b"["),
     *(b"]", b"-1", b"0", b"99999999999999999999", b"1e999", b"NaN", b"Infinity", b"null", b"true", b"[" * 300, b"&a "),
@@ -122,3 +124,13 @@ def spoilt_safetensors(content: bytes, chance: random.Random) -> bytes:
     size = int.from_bytes(content[:8], "little")
     header = spoilt_json(content[8 : 8 + size], chance)
     return len(header).to_bytes(8, "little") + header + content[8 + size :]
+
+
+def spoilt_offsets(content: bytes, chance: random.Random) -> bytes:
+    """In a part of a sharded checkpoint: where in the whole tensors its rows belong."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    about = header["__metadata__"]
+    about[SHARDING] = spoilt_json(about[SHARDING].encode(), chance).decode()
+    changed = json.dumps(header).encode()
+    return len(changed).to_bytes(8, "little") + changed + content[8 + size :]

@@ -229,11 +229,21 @@ def verify_folder(folder: Path) -> Manifest:
     return manifest
 
 
+def refuse_pickles(folder: Path) -> None:
+    """Refuse a folder that torch.distributed.checkpoint wrote: its metadata are a pickle, which runs code when read."""
+    if (folder / ".metadata").is_file() or any(folder.glob("*.distcp")):
+        raise CorruptFolder(
+            f"{folder}: is a checkpoint of torch.distributed.checkpoint, which can run code when it is read, so qkv "
+            "never reads one; give a model that is stored as safetensors"
+        )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of `folder`; its files are not looked at."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise CorruptFolder(f"{folder}: no such folder")
+    refuse_pickles(folder)
     if not path.is_file():
         raise CorruptFolder(f"{folder}: has no {MANIFEST}; it was not written completely, or not by qkv")
     manifest = read_record(path, Manifest, "a manifest")

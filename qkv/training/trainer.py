@@ -9,7 +9,7 @@ import torch
 from qkv.config import differing_keys, dump_config, load_config, with_overrides
 from qkv.core.devices import CPU, choose_device
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
-from qkv.core.files import write_atomic
+from qkv.core.files import refuse_pickles, write_atomic
 from qkv.core.outputs import refuse_inside
 from qkv.data.tasks import task_of
 from qkv.kernels.memory import keep_freed_memory
@@ -210,6 +210,7 @@ def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe that the run in a folder was started with, with some keys changed."""
     config = RunFolder(Path(run)).config
     if not config.is_file():
+        refuse_pickles(Path(run))
         raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
     return _with_resolved_workers(load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)}))
 

@@ -4,24 +4,35 @@ import os
 import socket
 from pathlib import Path
 
+from tests.support.faults import with_small_files
 from tests.support.forks import Child, Forks, command
 
 
 def as_rank(rank: int, world: int, port: int, *arguments: str) -> None:
     """`qkv ARGUMENTS` in a process that torchrun would have started."""
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test"}
+    set_rank(rank, world, port)
     command(*arguments)
 
 
-def start_ranks(forks: Forks, world: int, *arguments: object) -> list[Child]:
-    """All of them; the first is rank 0."""
+def as_rank_with_a_full_disk(rank: int, world: int, port: int, *arguments: str) -> None:
+    """The same where a file can hold only the log and the state of a run."""
+    set_rank(rank, world, port)
+    with_small_files(3000, *arguments)
+
+
+def set_rank(rank: int, world: int, port: int) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test"}
+
+
+def start_ranks(forks: Forks, world: int, *arguments: object, full_disk_of: int | None = None) -> list[Child]:
+    """All of them; the first is rank 0. The disk of `full_disk_of` is full."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    return [
-        forks.start("tests.support.ranks:as_rank", rank, world, port, *map(str, arguments)) for rank in range(world)
-    ]
+    acts = ["as_rank_with_a_full_disk" if rank == full_disk_of else "as_rank" for rank in range(world)]
+    words = [str(argument) for argument in arguments]
+    return [forks.start(f"tests.support.ranks:{act}", rank, world, port, *words) for rank, act in enumerate(acts)]
 
 
 def run_ranks(forks: Forks, world: int, *arguments: object) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qkv.core.errors import ArgumentError, CorruptFolder
-from qkv.core.files import MANIFEST, new_folder, verify_folder
+from qkv.core.files import MANIFEST, new_folder, refuse_pickles, verify_folder
 from qkv.models.pretrained import pretrained_folder, pretrained_names, refuse_to_change
 
 BEST = "best"
@@ -35,6 +35,7 @@ def locate_model(path: Path | str) -> Path:
         raise CorruptFolder(
             f"{path}: this run has no best model yet; wait for its first validation, or make one with qkv average"
         )
+    refuse_pickles(path)
     raise CorruptFolder(f"{path}: holds no model (no {MANIFEST}); give the folder of a model or of a run")
 
 

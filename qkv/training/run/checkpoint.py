@@ -96,7 +96,7 @@ def newest_good(parent: Path) -> tuple[Path, list[str]]:
         for other in damaged:
             aside = other.with_name(f"damaged-{other.name}")
             if aside.exists():
-                shutil.rmtree(aside)
+                _remove(aside)
             other.rename(aside)
         return folder, list(damaged.values())
     reasons = "; ".join(damaged.values()) or "none was written"
@@ -117,7 +117,15 @@ def rotate(parent: Path, training: TrainingConfig, validation: ValidationConfig,
             # Renamed first: a removal that is interrupted never leaves something that looks like a checkpoint.
             doomed = unique_name(folder)
             folder.rename(doomed)
-            shutil.rmtree(doomed)
+            _remove(doomed)
+
+
+def _remove(folder: Path) -> None:
+    """Of a link only the link, as its owner may have put the folder elsewhere on purpose."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
 
 
 def best_checkpoints(folders: list[Path], validation: ValidationConfig) -> list[Path]:

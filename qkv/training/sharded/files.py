@@ -7,14 +7,13 @@ rank's parts in a safetensors file, whose header says where in the whole tensors
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future
-from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from safetensors import SafetensorError
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -31,15 +30,38 @@ def stored_tensors(folder: Path) -> dict[str, TensorStorageMetadata]:
     """Size, type and parts of each tensor in a checkpoint, sharded or not; raises CorruptFolder."""
     try:
         stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFolder(f"{folder}: is not a readable checkpoint ({error}); use an earlier checkpoint") from error
+    except Exception as error:
+        # The reader trusts the headers, and may raise anything if they are not what it wrote itself.
+        raise _unreadable(folder, error) from error
     found = {}
     for name, tensor in stored.items():
         assert isinstance(tensor, TensorStorageMetadata)
-        if sum(prod(part.sizes) for part in tensor.chunks) != prod(tensor.size):
-            raise CorruptFolder(f"{folder}: parts of {name} are missing; use an earlier checkpoint")
+        if not _is_whole(tensor):
+            raise CorruptFolder(f"{folder}: parts of {name} are missing, or do not fit; use an earlier checkpoint")
         found[name] = tensor
     return found
+
+
+def _unreadable(folder: Path, error: BaseException) -> CorruptFolder:
+    return CorruptFolder(f"{folder}: is not a readable checkpoint ({reason_of(error)}); use an earlier checkpoint")
+
+
+def reason_of(error: BaseException) -> str:
+    """In one line: what went wrong on the first rank where something did, if DCP collected that from all."""
+    if isinstance(error, CheckpointException):
+        error = next((error for error, _ in error.failures.values()), error)
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _is_whole(tensor: TensorStorageMetadata) -> bool:
+    """Whether its parts are rows that follow each other without a gap; what none fills would hold anything."""
+    end, whole = 0, [*tensor.size] or [1]
+    for part in sorted(tensor.chunks, key=lambda part: (*part.offsets, *part.sizes)):
+        offsets, sizes = [*part.offsets] or [0], [*part.sizes] or [1]
+        if offsets != [end, *[0] * len(whole[1:])] or sizes[1:] != whole[1:]:
+            return False
+        end += int(sizes[0])
+    return end == int(whole[0])
 
 
 def stored_shapes(folder: Path) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
@@ -54,7 +76,7 @@ def read_whole(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     with warnings.catch_warnings():
         # That one process reads is what is wanted here.
         warnings.simplefilter("ignore", UserWarning)
-        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
+        _load(folder, tensors, no_dist=True)
     return _apart(tensors)
 
 
@@ -74,7 +96,14 @@ def read_into(folder: Path, weights: Mapping[str, Tensor], others: Mapping[str, 
     for name, tensor in tensors.items():
         if name not in stored or stored[name].size != tensor.shape or stored[name].properties.dtype != tensor.dtype:
             raise CorruptFolder(f"{folder}: does not fit the run (see {name}); use an earlier checkpoint")
-    load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
+    _load(folder, tensors, no_dist=False)
+
+
+def _load(folder: Path, tensors: dict[str, Tensor], no_dist: bool) -> None:
+    try:
+        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=no_dist)
+    except CheckpointException as error:
+        raise _unreadable(folder, error) from error
 
 
 def begin_to_write(

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.tensor import DTensor
 
 from qkv.core.devices import CPU
@@ -18,7 +19,7 @@ from qkv.models.base import Model
 from qkv.training.run.checkpoint import about_checkpoint, checkpoint_name, read_state, write_state
 from qkv.training.run.learner import Learner, require_finite
 from qkv.training.run.state import TrainState
-from qkv.training.sharded.files import begin_to_write, read_into
+from qkv.training.sharded.files import begin_to_write, read_into, reason_of
 from qkv.training.sharded.gradient import ShardedGradient
 from qkv.training.sharded.model import LossModule
 from qkv.training.step.update import Gradient
@@ -135,8 +136,10 @@ class ShardedLearner(Learner):
             pending.result()
         except QkvError:
             raise
-        except Exception as error:
-            raise QkvError(f"the checkpoint could not be written ({error}); the one before it is good") from error
+        except (Exception, CheckpointException) as error:
+            raise QkvError(
+                f"the checkpoint could not be written ({reason_of(error)}); the one before it is good"
+            ) from error
 
 
 def _complete(written: Future[Any], folder: ExitStack, then: Callable[[], None]) -> None:

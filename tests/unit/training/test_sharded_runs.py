@@ -1,19 +1,21 @@
 """Sharded runs of several processes: the run of one process, checkpoints for any number of them, no pickle."""
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from qkv.core.errors import ConfigError, CorruptFolder
-from qkv.core.files import verify_folder
+from qkv.core.files import verify_folder, write_manifest
 from qkv.models.saved.folder import load_model
-from qkv.training.run.checkpoint import checkpoint_weights, list_checkpoints
+from qkv.training.run.checkpoint import checkpoint_name, checkpoint_weights, list_checkpoints
 from qkv.training.run.folder import read_metrics
 from tests.support.forks import Forks
-from tests.support.ranks import run_ranks, train_with
+from tests.support.ranks import run_ranks, start_ranks, train_with
 from tests.support.tiny import as_recipe, changed, leftovers, plain, validations_of, write_recipe
 
 SHARDED: dict[str, Any] = {"sharding": "full", "accumulate": 2, "ema": 0.9, "save_every": "4u"}
@@ -94,28 +96,119 @@ def test_sixteen_bits_and_schedule_free(data: Path, scratch: Path, forks: Forks)
     assert found[2] == pytest.approx(found[1], rel=0.03)
 
 
-def test_a_checkpoint_in_parts_is_read_by_one_process(data: Path, scratch: Path, forks: Forks) -> None:
-    """Averaged, damaged, incomplete: whatever reads a checkpoint reads one that is in parts; none of it is a pickle."""
-    run = scratch / "run"
-    train_with(forks, 2, write_recipe(scratch / "recipe.yaml", recipe_of(data, run)))
-    last = list_checkpoints(run / "checkpoints")[-1]
+@pytest.fixture(scope="module")
+def in_parts(data: Path, in_memory: Path, forks: Forks) -> Path:
+    """The sharded run of two processes."""
+    run = in_memory / "parts"
+    train_with(forks, 2, write_recipe(in_memory / "parts.yaml", recipe_of(data, run)))
+    return run
+
+
+@pytest.fixture
+def checkpoint(in_parts: Path, scratch: Path) -> Path:
+    """A copy of its last checkpoint."""
+    last = list_checkpoints(in_parts / "checkpoints")[-1]
+    return Path(shutil.copytree(last, scratch / last.name))
+
+
+def test_a_checkpoint_in_parts_is_read_by_one_process(in_parts: Path, scratch: Path, forks: Forks) -> None:
+    """Whatever reads a checkpoint reads one that is in parts; none of it is a pickle."""
+    last = list_checkpoints(in_parts / "checkpoints")[-1]
     files = {path.name for path in last.iterdir()}
     shards = sorted(name for name in files if name.startswith("shard-"))
     assert len(shards) == 2
     assert files - set(shards) == {"manifest.json", "state.json"}
-    assert forks.qkv("average", run, "--last", 1, "--out", scratch / "average").code == 0
+    assert forks.qkv("average", in_parts, "--last", 1, "--out", scratch / "average").code == 0
     averaged = dict(load_model(scratch / "average").model.named_parameters())
     for name, weight in checkpoint_weights(last).items():
         torch.testing.assert_close(averaged[name].detach(), weight)
-    copy = Path(shutil.copytree(last, scratch / last.name))
-    (copy / shards[0]).unlink()
+
+
+def test_a_checkpoint_with_a_damaged_part_is_refused(checkpoint: Path) -> None:
+    """Missing, cut off, the same twice. Without the last rows a tensor is shorter, which does not fit the model."""
+    first, second = sorted(checkpoint.glob("shard-*"))
+    whole, other = first.read_bytes(), second.read_bytes()
+    first.unlink()
     with pytest.raises(CorruptFolder, match="is missing"):
-        verify_folder(copy)
+        verify_folder(checkpoint)
     with pytest.raises(CorruptFolder, match=r"parts of .* are missing"):
-        checkpoint_weights(copy)
-    (copy / shards[1]).write_bytes(b"not a tensor")
-    with pytest.raises(CorruptFolder, match="is not a readable checkpoint"):
-        checkpoint_weights(copy)
+        checkpoint_weights(checkpoint)
+    for content in (b"not a tensor", whole[:-1], whole[:100]):
+        first.write_bytes(content)
+        with pytest.raises(CorruptFolder, match="is not a readable checkpoint"):
+            checkpoint_weights(checkpoint)
+    first.write_bytes(other)
+    with pytest.raises(CorruptFolder, match=r"parts of .* do not fit"):
+        checkpoint_weights(checkpoint)
+
+
+def test_a_part_may_be_a_link_to_its_content_only(checkpoint: Path) -> None:
+    part = next(checkpoint.glob("shard-*"))
+    moved = part.rename(checkpoint.parent / "elsewhere")
+    part.symlink_to(moved)
+    verify_folder(checkpoint)
+    moved.write_bytes(b"what stands here now is not what was saved")
+    with pytest.raises(CorruptFolder, match="has changed since it was written"):
+        verify_folder(checkpoint)
+    moved.unlink()
+    with pytest.raises(CorruptFolder, match="is missing"):
+        verify_folder(checkpoint)
+
+
+class Shout:
+    """Its pickle makes a file when it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    """A folder as torch.distributed.checkpoint writes it, with a pickle that runs code."""
+    folder = tmp_path / "strangers"
+    with pytest.warns(UserWarning, match="single process"):
+        save({"weight": torch.zeros(3)}, checkpoint_id=folder, no_dist=True)
+    (folder / ".metadata").write_bytes(pickle.dumps(Shout(tmp_path / "ran")))
+    return folder
+
+
+def test_folders_of_strangers_are_refused(strangers: Path, in_parts: Path, scratch: Path, forks: Forks) -> None:
+    """As a model, as a run, as a checkpoint of a run: in one sentence, and nothing in them is run."""
+    marker = strangers.parent / "ran"
+    for arguments in (("translate", strangers), ("train", "--resume", strangers), ("see", strangers, "text")):
+        ended = forks.qkv(*arguments)
+        assert ended.code == 1
+        assert "a checkpoint of torch.distributed.checkpoint, which can run code when it is read" in ended.complaint
+    run = Path(shutil.copytree(in_parts, scratch / "run"))
+    newest = run / "checkpoints" / checkpoint_name(99)
+    shutil.copytree(strangers, newest)
+    shutil.copy(list_checkpoints(run / "checkpoints")[0] / "state.json", newest)
+    write_manifest(newest, {"what": "checkpoint", "update": 99})
+    ended = forks.qkv("train", "--resume", run, "training.sharding=none")
+    assert ended.code == 0
+    assert "never reads one" in ended.stderr
+    assert "going back to step-00000008" in ended.stderr
+    assert not marker.exists()
+    pickle.loads((strangers / ".metadata").read_bytes())
+    assert marker.exists(), "this pickle would have run code"
+
+
+def test_a_rank_that_cannot_write_its_part(in_parts: Path, scratch: Path, forks: Forks) -> None:
+    """One sentence; the checkpoint before it stays, the incomplete one is not there, and the run can go on."""
+    run = Path(shutil.copytree(in_parts, scratch / "run"))
+    more = ("train", "--resume", run, "training.stop_after=12u")
+    ranks = start_ranks(forks, 2, *more, full_disk_of=1)
+    ended = [child.wait(180) for child in ranks]
+    assert [one.code for one in ended] == [1, 1]
+    assert "the checkpoint could not be written" in ended[0].complaint
+    assert "the one before it is good" in ended[0].complaint
+    assert [folder.name for folder in list_checkpoints(run / "checkpoints")][-1] == checkpoint_name(8)
+    run_ranks(forks, 2, *more)
+    assert list_checkpoints(run / "checkpoints")[-1].name == checkpoint_name(12)
+    assert leftovers(run) == []
 
 
 def test_what_cannot_be_sharded_is_refused(data: Path, scratch: Path) -> None:

@@ -107,3 +107,12 @@ def test_a_search_that_an_earlier_version_wrote_is_the_same_search(tmp_path: Pat
     state = json.loads((tmp_path / checkpoint_name(1) / STATE).read_text())
     (tmp_path / checkpoint_name(1) / STATE).write_text(json.dumps({**state, "scored_by": before}))
     assert numbers(best_checkpoints(list_checkpoints(tmp_path), now)) == [1]
+
+
+def test_of_a_checkpoint_that_is_a_link_only_the_link_is_removed(scored: Path, tmp_path_factory: Any) -> None:
+    """Somebody moved it to a larger disk."""
+    moved = (scored / checkpoint_name(1)).rename(tmp_path_factory.mktemp("disk") / "moved")
+    (scored / checkpoint_name(1)).symlink_to(moved)
+    assert keep(scored, 1, 0, LOSS) == [8]
+    assert (moved / STATE).exists()
+    assert [path.name for path in scored.iterdir()] == [checkpoint_name(8)]
