@@ -169,6 +169,6 @@ def make_learner(recipe: Recipe, model: Model, objective: Objective, team: Team,
     from qkv.training.sharded.learner import ShardedLearner  # its libraries take seconds to import
     from qkv.training.sharded.model import shard
 
-    module = shard(model, objective, precision.device)
+    module = shard(model, objective, precision.device, precision.low)
     ema = MovingAverage(model, training.ema) if training.ema else None
     return ShardedLearner(model, recipe.optimizer.build(model), ema, module, team, twin)

@@ -6,9 +6,10 @@ from collections import Counter
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from qkv.data.tasks.base import TrainingBatch
+from qkv.layers.residual import Residual
 from qkv.models.base import Model
 from qkv.models.transformer.stacks.base import separate_layers
 from qkv.objectives.base import Objective
@@ -32,16 +33,23 @@ class LossModule(nn.Module):
         return report.sum, report.numbers
 
 
-def shard(model: Model, objective: Objective, device: torch.device) -> LossModule:
+def shard(model: Model, objective: Objective, device: torch.device, low: torch.dtype | None = None) -> LossModule:
     """Spread the weights of `model` over all ranks, in place; returns what computes its loss.
 
-    Weights and gradients travel in float32 whatever the precision: norms need theirs so, and FSDP has one type a layer.
+    `low` is the type of matrix products. The matrices of a layer are sent as that, since autocast would make them so
+    anyway; norms, and what is in no layer (embeddings, output), as float32, and gradients are always summed as float32.
     """
     # The layers return views, and nothing here changes one in place.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     mesh = dist.device_mesh.init_device_mesh(device.type, (dist.get_world_size(),))
     for layer in layers_of_their_own(model):
-        fully_shard(layer, mesh=mesh)
+        policy = MixedPrecisionPolicy()
+        if low is not None and only_matrices(layer):
+            # A type is that of a group, so the norms become one of their own.
+            if normed := residuals_with_weights(layer):
+                fully_shard(normed, mesh=mesh)
+            policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
     module = LossModule(model, objective)
     fully_shard(module, mesh=mesh)
     for part in module.modules():
@@ -61,6 +69,21 @@ def layers_of_their_own(model: Model) -> list[nn.Module]:
         for layer in separate_layers(model)
         if all(count == uses[parameter] for parameter, count in _uses(layer).items())
     ]
+
+
+def only_matrices(layer: nn.Module) -> bool:
+    """Whether all weights of a layer but those of its residual connections go into matrix products alone."""
+    linear = {weight for part in layer.modules() if isinstance(part, nn.Linear) for weight in part.parameters()}
+    normed = {weight for part in _residuals(layer) for weight in part.parameters()}
+    return all(weight in linear or weight in normed for weight in layer.parameters())
+
+
+def residuals_with_weights(layer: nn.Module) -> list[nn.Module]:
+    return [part for part in _residuals(layer) if next(part.parameters(), None) is not None]
+
+
+def _residuals(layer: nn.Module) -> list[Residual]:
+    return [part for part in layer.modules() if isinstance(part, Residual)]
 
 
 def _uses(module: nn.Module) -> Counter[nn.Parameter]:

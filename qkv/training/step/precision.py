@@ -37,7 +37,12 @@ class Precision:
 
     def autocast(self, cache: bool | None = None) -> AbstractContextManager[object]:
         """Context of the forward pass; `cache`: whether weights in 16 bits are kept until its end."""
-        return autocast_to(self.device, LOW.get(self.name), cache)
+        return autocast_to(self.device, self.low, cache)
+
+    @property
+    def low(self) -> torch.dtype | None:
+        """The type of 16 bits of matrix products, if they have one."""
+        return LOW.get(self.name)
 
     @property
     def first_scale(self) -> float:

@@ -84,16 +84,25 @@ def test_the_world_grows_shrinks_and_is_one_process(data: Path, scratch: Path, f
 
 
 @pytest.mark.slow
-def test_sixteen_bits_and_schedule_free(data: Path, scratch: Path, forks: Forks) -> None:
-    """The same loss as one process, within the rounding of bfloat16."""
+def test_weights_that_travel_in_sixteen_bits(data: Path, scratch: Path, forks: Forks) -> None:
+    """The same loss as one process that is not sharded, within the rounding of the products' gradients."""
     found = {}
     for world in (1, 2):
         run = scratch / str(world)
-        recipe = recipe_of(data, run, 4, precision="bf16", ema=None) | {"optimizer": {"kind": "schedule_free"}}
+        recipe = recipe_of(data, run, 6, precision="bf16", ema=None) | {"optimizer": {"kind": "schedule_free"}}
         file = write_recipe(scratch / f"{world}.yaml", recipe)
         train_with(forks, 2, file) if world == 2 else forks.qkv("train", file)
         found[world] = losses(run)
-    assert found[2] == pytest.approx(found[1], rel=0.03)
+    assert found[2] == pytest.approx(found[1], rel=5e-3)
+
+
+def test_float16_scales_the_loss_on_all_ranks_alike(data: Path, scratch: Path, forks: Forks) -> None:
+    """Where the gradient overflows depends on the rows of a rank, so the run of one process skips other updates."""
+    run = scratch / "run"
+    train_with(forks, 2, write_recipe(scratch / "recipe.yaml", recipe_of(data, run, 8, precision="fp16", ema=None)))
+    found = losses(run)
+    assert len(found) == 8
+    assert found[-1] < found[0] - 0.3
 
 
 @pytest.fixture(scope="module")
