@@ -1,6 +1,7 @@
 """Runs the application with uvicorn until a signal ends it."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -66,6 +67,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # What was imported stays: without it a full collection takes 3 ms, with it 150 ms.
+        gc.collect()
+        gc.freeze()
         for own in [each for server in self.servers for each in server.sockets]:
             host, port = own.getsockname()[:2]
             sys.stderr.write(f"qkv: listening at http://{host}:{port}\n")

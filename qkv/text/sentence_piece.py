@@ -23,6 +23,8 @@ KIND = "sentencepiece"
 SPACE = "▁"
 THREADS = 4
 """Fixed, because the pieces of a unigram model depend on it."""
+FEW = 64
+"""Texts that are encoded one after the other."""
 UNKNOWN_PENALTY = 10.0
 """SentencePiece scores an unknown character this far below its worst piece."""
 
@@ -113,9 +115,9 @@ class SentencePieceTokenizer:
         return list(self._processor.encode(self.normalize(text)))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        if len(texts) == 1:
-            # The library would start threads, which takes longer than a sentence.
-            return [self.encode(texts[0])]
+        if len(texts) <= FEW:
+            # The library would start threads each time, which takes longer than the texts themselves.
+            return [self.encode(text) for text in texts]
         return list(self._processor.encode([self.normalize(text) for text in texts]))
 
     def sample(self, text: str, random: random.Random) -> list[int]:

@@ -1,14 +1,11 @@
 """Clients that exist: LibreTranslate's own, random ones made from the description, and ours."""
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -16,6 +13,7 @@ from libretranslatepy import LibreTranslateAPI
 from qkv import Translator
 from qkv.client import AsyncClient, Client, ServerError
 from qkv.translate.ask.vectors import TextVectors
+from tests.support.loops import in_a_loop_of_its_own
 from tests.support.server import MODEL, SERVE, WORDS, serving
 
 ROOT = Path(__file__).parents[2]
@@ -25,12 +23,6 @@ ROOT = Path(__file__).parents[2]
 def address() -> Iterator[str]:
     with serving("workers=1") as found:
         yield found
-
-
-def in_a_loop_of_its_own(work: Coroutine[Any, Any, None]) -> None:
-    """In another thread: Playwright keeps a loop running in this one once a browser was used."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, work).result()
 
 
 def test_libretranslates_own_client(address: str) -> None:

@@ -120,8 +120,10 @@ class Guard:
 
         async def receive_counted() -> Message:
             nonlocal received, complete
+            if complete:
+                return await receive()
             try:
-                async with asyncio.timeout_at(None if complete else deadline):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError as error:
                 raise ApiError(408, f"the body was not complete after {limit:g} seconds") from error

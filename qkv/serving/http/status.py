@@ -52,7 +52,7 @@ async def metrics(request: Request) -> PlainTextResponse:
         "cancelled": ("Requests whose client left or whose time was up.", queue.counts.cancelled),
         "batches": ("Batches that were decoded.", queue.counts.batches),
         "texts": ("Texts that were decoded.", queue.counts.texts),
-        "stopped_batches": ("Batches that were stopped because their clients had left.", queue.counts.stopped),
+        "stopped_batches": ("Batches that ended after their clients had left.", queue.counts.stopped),
         "worker_deaths": ("Worker processes that died and were replaced.", queue.counts.deaths),
     }
     gauges = {

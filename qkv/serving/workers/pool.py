@@ -40,6 +40,7 @@ class WorkerProcess:
         self.ready = asyncio.Event()
         """Set while it waits for a job or works on one; not while it starts."""
         self._process: Process | None = None
+        self._end: asyncio.Task[int] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -54,6 +55,7 @@ class WorkerProcess:
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
         )
+        self._end = asyncio.create_task(self._process.wait())
         await self._ask(self.preload)
         self.ready.set()
 
@@ -63,8 +65,9 @@ class WorkerProcess:
 
     async def died(self) -> None:
         """Returns when the process has ended."""
-        if self._process is not None:
-            await self._process.wait()
+        if self._end is not None:
+            # Not `Process.wait`, which asyncio does not forget when it is cancelled, as it is after every batch.
+            await asyncio.wait({self._end})
         self.ready.clear()
 
     def cancel(self, number: int) -> None:

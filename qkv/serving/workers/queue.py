@@ -90,9 +90,9 @@ class QueueCounts:
     refused: int = 0
     deaths: int = 0
     stopped: int = 0
-    """Batches that were stopped because nobody waited for them any more."""
+    """Batches that nobody waited for any more, and that have ended."""
     slowest_stop: float = 0.0
-    """The most seconds that such a stop took."""
+    """The most seconds until such a batch had ended."""
 
 
 @dataclass
@@ -255,15 +255,16 @@ class RequestQueue:
         try:
             found = await batch.worker.run(job, tell)
         except JobFailed as error:
-            self._note_stop(batch)
             self._one_by_one(batch.units, error)
             return
+        finally:
+            self._note_stop(batch)
         for unit, result in zip(batch.units, found.results, strict=True):
             if not unit.result.done():
                 unit.result.set_result(ItemAnswer(result, found.engine, found.seconds))
 
     def _note_stop(self, batch: RunningBatch) -> None:
-        """Count a batch that was stopped because nobody waited for it, and how long that took."""
+        """Count a batch that ended after nobody waited for it any more, and how long that took."""
         if batch.cancelled is not None:
             self.counts.stopped += 1
             took = asyncio.get_running_loop().time() - batch.cancelled
