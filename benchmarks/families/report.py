@@ -107,7 +107,7 @@ def draw(options: argparse.Namespace, results: Results) -> None:
             write_atomic(options.pictures / f"families_{column}.svg", chart)
     for part, column, name, title in (
         ("first word", "copied", "first_word", "The first of n words, said by the model"),
-        ("path", "named", "path", "The first of n words, named at the place of the last one"),
+        ("path", "named", "path", "The first word, at the last place"),
     ):
         records = list(results.all(part))
         lines = {
@@ -115,10 +115,5 @@ def draw(options: argparse.Namespace, results: Results) -> None:
             for model in dict.fromkeys(record["name"] for record in records)
         }
         if lines:
-            title = (
-                "The first of n words, said by the model"
-                if name == "first_word"
-                else "The first word, at the last place"
-            )
             chart = draw_lines(lines, title, "n", f"right, % (chance {100 / WORDS:.0f})")
             write_atomic(options.pictures / f"families_{name}.svg", chart)
