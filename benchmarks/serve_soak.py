@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
-from serve_load import Load, descriptors, memory_mb, metric, offline, until, workers_of
+from serve_load import Load, metric, offline, until
+from server_processes import descriptors, memory_mb, workers_of
 
 SHARE = 0.8
 CLIENTS, MOST_CLIENTS = 32, 120

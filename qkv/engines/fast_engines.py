@@ -13,7 +13,9 @@ from qkv.core.devices import CPU
 from qkv.core.errors import QkvError
 from qkv.engines.base import DecodeRequest, Engine
 from qkv.export.int8 import choose_backend
+from qkv.layers.positions.rope import RopeConfig
 from qkv.models.saved.folder import SavedConfig, SavedModel
+from qkv.models.transformer.config import TransformerConfig
 
 
 class FastEngine(Protocol):
@@ -83,6 +85,9 @@ class CTranslate2(FastEngine):
         from qkv.export.ctranslate2 import ROWS, ctranslate2_obstacles
 
         reasons = ctranslate2_obstacles(config)
+        if isinstance(config.model, TransformerConfig) and isinstance(config.model.positions, RopeConfig):
+            # Models with them were published with outputs of the engine torch, which shall not change by themselves.
+            reasons.append("rotary positions run there from an export alone; write one with qkv export --to ctranslate2")
         if config.model.limits.src is None:
             reasons += _too_long(longest, ROWS, request, ROWS)
         return reasons

@@ -18,6 +18,7 @@ from qkv.layers.attention import MultiHeadAttention
 from qkv.layers.feed_forward import FeedForwardConfig, GeluConfig, ReluConfig, SwigluConfig, SwigluFeedForward
 from qkv.layers.positions import Positions
 from qkv.layers.positions.learned import Learned, LearnedConfig
+from qkv.layers.positions.rope import Rope, RopeConfig
 from qkv.layers.positions.sinusoidal import SinusoidalConfig
 from qkv.layers.residual import PostNormConfig, PreNormConfig
 from qkv.models.heads.linear import output_matrix
@@ -39,7 +40,7 @@ ROWS = 4096
 """The longest sequence with sinusoidal positions, which CTranslate2 stores as a table."""
 ALLOWED: AllowedConfigs = {
     "residual": (PostNormConfig, PreNormConfig),
-    "positions": (SinusoidalConfig, LearnedConfig),
+    "positions": (SinusoidalConfig, LearnedConfig, RopeConfig),
     "feed_forward": (ReluConfig, GeluConfig, SwigluConfig),
 }
 
@@ -113,6 +114,7 @@ def _filled_spec(saved: SavedModel, alignment_heads: int) -> "TransformerSpec":
         "pre_norm": isinstance(config.residual, PreNormConfig),
         "activation": _activation(config.feed_forward),
         "ffn_glu": isinstance(config.feed_forward, SwigluConfig),
+        **_rotation(model.src_embedder.positions),
     }
     encoder = TransformerEncoderSpec(config.encoder_layers, config.num_heads, **settings)
     # Alignments are the mean over heads of the last layer (-1).
@@ -133,6 +135,13 @@ def _filled_spec(saved: SavedModel, alignment_heads: int) -> "TransformerSpec":
     spec.config.decoder_start_token = NAMES[SPECIAL.bos]
     spec.config.layer_norm_epsilon = norm_epsilon(model)
     return spec
+
+
+def _rotation(positions: Positions) -> dict[str, Any]:
+    """The settings of rotary positions, whose pairs are the two halves of a head; empty: others."""
+    if not isinstance(positions, Rope):
+        return {}
+    return {"rotary_dim": positions.head_width, "rotary_interleave": False, "rotary_base": positions.base}
 
 
 def _activation(feed_forward: FeedForwardConfig) -> int:
@@ -165,7 +174,8 @@ def _fill_norm(spec: "LayerSpec", norm: nn.LayerNorm) -> None:
 def _fill_embedding(stack: "LayerSpec", spec: "LayerSpec", embedder: Embedder) -> None:
     spec.weight = _copy(embedder.tokens.weight)
     stack.scale_embeddings = True
-    stack.position_encodings.encodings = _copy(_position_table(embedder.positions, spec.weight.shape[1]))
+    if not isinstance(embedder.positions, Rope):
+        stack.position_encodings.encodings = _copy(_position_table(embedder.positions, spec.weight.shape[1]))
 
 
 def _position_table(positions: Positions, d_model: int) -> Tensor:

@@ -25,6 +25,8 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.text import SPECIAL, BytePairConfig, SentencePieceConfig, Tokenizer, load_tokenizers
 from qkv.text.normalize import NormalizeConfig
 from qkv.text.whitespace import WhitespaceTokenizer
+from qkv.translate.texts import DecodeOptions
+from qkv.translate.translator import Translator
 from tests.support.attentions import UNLIKE_THE_PAPER
 from tests.support.exported import decided_model, padded_ids, random_sources
 from tests.support.small import decode
@@ -33,6 +35,8 @@ KINDS: list[dict[str, Any]] = [
     {},
     {"residual": {"kind": "pre"}},
     {"positions": {"kind": "learned", "max_length": 50}},
+    {"positions": {"kind": "rope"}},
+    {"positions": {"kind": "rope", "base": 100.0}, "residual": {"kind": "pre"}, "num_heads": 4},
     {"feed_forward": {"kind": "gelu"}},
     {"feed_forward": {"kind": "swiglu"}, "residual": {"kind": "pre"}},
     {"share_embeddings": "target"},
@@ -98,6 +102,20 @@ def test_every_kind_has_the_same_log_probabilities(changes: dict[str, Any], tmp_
     src, tgt = random_sources(30), random_targets(saved, 30)
     export_ctranslate2(saved, tmp_path / "fast")
     assert largest_difference(our_scores(saved, src, tgt), their_scores(tmp_path / "fast", saved, src, tgt)) < 1e-4
+
+
+def test_rotary_positions_run_from_an_export_alone(tmp_path: Path) -> None:
+    """The engine of a model that was published with them does not change by itself."""
+    saved = decided_model(positions={"kind": "rope"})
+    texts = [saved.tokenizers.src.decode(ids) for ids in random_sources(8)]
+    ours = Translator(saved, search="greedy")
+    assert ours.decoder(DecodeOptions()).engine.name == "torch"
+    with pytest.raises(UsageError, match="from an export alone; write one with qkv export"):
+        Translator(saved, engine="ctranslate2", search="greedy").translate(texts)
+    export_ctranslate2(saved, tmp_path / "fast")
+    theirs = Translator(tmp_path / "fast", search="greedy")
+    assert theirs.decoder(DecodeOptions()).engine.name == "ctranslate2"
+    assert [found.text for found in theirs.translate(texts)] == [found.text for found in ours.translate(texts)]
 
 
 def test_every_registered_kind_is_exported_or_refused() -> None:
@@ -198,13 +216,13 @@ def config_of(model: TransformerConfig) -> SavedConfig:
 def test_positions_that_have_no_form_there_are_refused_by_name(kind: str) -> None:
     reason = f"CTranslate2 has no form of model.positions.kind {kind}"
     assert ctranslate2_obstacles(config_of(TransformerConfig(positions={"kind": kind}))) == (
-        [] if kind in ("sinusoidal", "learned") else [reason]
+        [] if kind in ("sinusoidal", "learned", "rope") else [reason]
     )
 
 
 def test_a_refusal_says_what_to_do_instead(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"rope; use it with --engine torch, or train one with .*kind=sinusoidal$"):
-        export_ctranslate2(decided_model(positions={"kind": "rope"}), tmp_path / "out")
+    with pytest.raises(UsageError, match=r"t5; use it with --engine torch, or train one with .*kind=sinusoidal$"):
+        export_ctranslate2(decided_model(positions={"kind": "t5"}), tmp_path / "out")
     with pytest.raises(UsageError, match=r"quantization int3 is unknown, choose one of [^;]*$"):
         export_ctranslate2(decided_model(), tmp_path / "out", "int3")
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,64 @@
+"""What the Translator does with a list of texts: the most that a server with the same model could reach."""
+
+import multiprocessing
+import time
+from multiprocessing.synchronize import Barrier
+from typing import Any, NamedTuple
+
+
+class Part(NamedTuple):
+    """What one process did."""
+
+    began: float
+    ended: float
+    cpu_seconds: float
+
+
+def offline_rate(model: str, texts: list[str], processes: int) -> dict[str, float]:
+    """Texts a second of so many processes of one thread, each of which translates all of them, and the processor time
+    of a text. None begins before all have loaded the model."""
+    spawning = multiprocessing.get_context("spawn")
+    barrier, queue = spawning.Barrier(processes), spawning.Queue()
+    team = [spawning.Process(target=_translate, args=(model, texts, barrier, queue)) for _ in range(processes)]
+    for process in team:
+        process.start()
+    parts = [queue.get() for _ in team]
+    for process in team:
+        process.join()
+    seconds = max(part.ended for part in parts) - min(part.began for part in parts)
+    count = processes * len(texts)
+    return {
+        "texts_per_second": count / seconds,
+        "cpu_ms_per_text": 1000 * sum(part.cpu_seconds for part in parts) / count,
+    }
+
+
+def _translate(model: str, texts: list[str], barrier: Barrier, queue: Any) -> None:
+    import torch
+
+    from qkv import Translator
+
+    torch.set_num_threads(1)
+    translator = Translator(model, workers=1)
+    translator.translate(texts[:64])
+    barrier.wait()
+    began, used = time.perf_counter(), time.process_time()
+    translator.translate(texts, token_scores=False)
+    queue.put(Part(began, time.perf_counter(), time.process_time() - used))
+
+
+def seconds_alone(model: str, texts: list[str]) -> list[float]:
+    """Of each text that is translated alone, in one thread."""
+    import torch
+
+    from qkv import Translator
+
+    torch.set_num_threads(1)
+    translator = Translator(model, workers=1)
+    translator.translate(texts[0])
+    seconds = []
+    for text in texts:
+        began = time.perf_counter()
+        translator.translate([text], token_scores=False)
+        seconds.append(time.perf_counter() - began)
+    return seconds
