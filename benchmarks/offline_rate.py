@@ -5,6 +5,9 @@ import time
 from multiprocessing.synchronize import Barrier
 from typing import Any, NamedTuple
 
+Search = dict[str, Any] | None
+"""Settings of the search; None: the model's own."""
+
 
 class Part(NamedTuple):
     """What one process did."""
@@ -14,12 +17,12 @@ class Part(NamedTuple):
     cpu_seconds: float
 
 
-def offline_rate(model: str, texts: list[str], processes: int) -> dict[str, float]:
+def offline_rate(model: str, search: Search, texts: list[str], processes: int) -> dict[str, float]:
     """Texts a second of so many processes of one thread, each of which translates all of them, and the processor time
     of a text. None begins before all have loaded the model."""
     spawning = multiprocessing.get_context("spawn")
     barrier, queue = spawning.Barrier(processes), spawning.Queue()
-    team = [spawning.Process(target=_translate, args=(model, texts, barrier, queue)) for _ in range(processes)]
+    team = [spawning.Process(target=_translate, args=(model, search, texts, barrier, queue)) for _ in range(processes)]
     for process in team:
         process.start()
     parts = [queue.get() for _ in team]
@@ -33,13 +36,13 @@ def offline_rate(model: str, texts: list[str], processes: int) -> dict[str, floa
     }
 
 
-def _translate(model: str, texts: list[str], barrier: Barrier, queue: Any) -> None:
+def _translate(model: str, search: Search, texts: list[str], barrier: Barrier, queue: Any) -> None:
     import torch
 
     from qkv import Translator
 
     torch.set_num_threads(1)
-    translator = Translator(model, workers=1)
+    translator = Translator(model, search=search, workers=1)
     translator.translate(texts[:64])
     barrier.wait()
     began, used = time.perf_counter(), time.process_time()
@@ -47,14 +50,14 @@ def _translate(model: str, texts: list[str], barrier: Barrier, queue: Any) -> No
     queue.put(Part(began, time.perf_counter(), time.process_time() - used))
 
 
-def seconds_alone(model: str, texts: list[str]) -> list[float]:
+def seconds_alone(model: str, search: Search, texts: list[str]) -> list[float]:
     """Of each text that is translated alone, in one thread."""
     import torch
 
     from qkv import Translator
 
     torch.set_num_threads(1)
-    translator = Translator(model, workers=1)
+    translator = Translator(model, search=search, workers=1)
     translator.translate(texts[0])
     seconds = []
     for text in texts:

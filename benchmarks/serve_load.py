@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+import yaml
 from load_client import Answered, post_all
-from offline_rate import offline_rate, seconds_alone
+from offline_rate import Search, offline_rate, seconds_alone
 from server_processes import cpu_seconds, memory_mb, workers_of
 
 SERVE = [sys.executable, "-c", "from qkv.cli import main; main()", "serve"]
@@ -55,9 +56,9 @@ class Asked(NamedTuple):
 class Load:
     """Clients of one server."""
 
-    def __init__(self, model: str, source: str, target: str, texts: list[str]) -> None:
+    def __init__(self, model: str, source: str, target: str, texts: list[str], search: Search = None) -> None:
         self.model, self.texts = model, texts
-        self.folder = model.partition("=")[0]
+        self.folder, self.search = model.partition("=")[0], search
         self.fields = {"source": source, "target": target}
         self.expected: dict[str, str] = {}
         self.alone: list[float] = []
@@ -65,7 +66,9 @@ class Load:
 
     @contextlib.asynccontextmanager
     async def server(self, *settings: str) -> AsyncIterator[tuple[subprocess.Popen[str], str]]:
-        process = subprocess.Popen([*SERVE, self.model, "port=0", *settings], stderr=subprocess.PIPE, text=True)
+        searched = [f"models.0.search.{key}={value}" for key, value in (self.search or {}).items()]
+        command = [*SERVE, self.model, "port=0", *searched, *settings]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             assert process.stderr is not None
             match = re.search(r"http://\S+", process.stderr.readline())
@@ -132,10 +135,10 @@ def offline(load: Load) -> dict[str, float]:
     """The Translator with one text at a time; `load` gets the answers that a server must give."""
     from qkv import Translator
 
-    translator = Translator(load.folder)
+    translator = Translator(load.folder, search=load.search)
     found = translator.translate(load.texts, token_scores=False)
     load.expected = {text: each.text for text, each in zip(load.texts, found, strict=True)}
-    load.alone = seconds_alone(load.folder, load.texts[:ALONE])
+    load.alone = seconds_alone(load.folder, load.search, load.texts[:ALONE])
     return {"one_ms": 1000 * statistics.median(load.alone), "one_p99_ms": 1000 * percentile(load.alone, 0.99)}
 
 
@@ -213,7 +216,9 @@ async def in_turns(load: Load, beside: str | None, turns: int) -> dict[str, dict
             about["beside"] = await idle(other, beside)
             found["beside"] = []
         for _ in range(turns):
-            found["offline"].append(offline_rate(load.folder, load.texts * REPEATED, len(workers_of(process.pid))))
+            found["offline"].append(
+                offline_rate(load.folder, load.search, load.texts * REPEATED, len(workers_of(process.pid)))
+            )
             found["server"].append(await saturated(load, address, process.pid))
             if beside:
                 found["beside"].append(await saturated(other, beside))
@@ -380,10 +385,16 @@ if __name__ == "__main__":
     parser.add_argument("--target", required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument(
+        "--search", nargs="*", metavar="KEY=VALUE", help="of server and Translator, such as kind=greedy"
+    )
     parser.add_argument("--beside", metavar="URL", help="another server with LibreTranslate's interface")
     options = parser.parse_args()
     lines = [line for line in dict.fromkeys(options.texts.read_text(encoding="utf-8").splitlines()) if line.strip()]
     # Corpora are often sorted by length; the texts of clients are not.
     random.Random(1).shuffle(lines)
-    given = Load(options.model, options.source, options.target, lines[: 64 if options.quick else 2000])
+    searched = {
+        key: yaml.safe_load(value) for key, _, value in (word.partition("=") for word in options.search or ())
+    } or None
+    given = Load(options.model, options.source, options.target, lines[: 64 if options.quick else 2000], searched)
     print(json.dumps(asyncio.run(measure(given, options.quick, options.speed, options.beside)), indent=1))

@@ -87,7 +87,7 @@ class CTranslate2(FastEngine):
         reasons = ctranslate2_obstacles(config)
         if isinstance(config.model, TransformerConfig) and isinstance(config.model.positions, RopeConfig):
             # Models with them were published with outputs of the engine torch, which shall not change by themselves.
-            reasons.append("rotary positions run there from an export alone; write one with qkv export --to ctranslate2")
+            reasons.append("it runs rotary positions from an export alone; write one with qkv export --to ctranslate2")
         if config.model.limits.src is None:
             reasons += _too_long(longest, ROWS, request, ROWS)
         return reasons

@@ -30,7 +30,7 @@ def detect_language(text: str, among: tuple[str, ...] = ()) -> Detected:
         return Detected(100.0, among[0])
     if not any(letter.isalpha() for letter in text):
         return Detected(0.0, among[0] if among else "en")
-    identifier, codes = _identifier(among)
+    identifier, codes = identifier_of(among)
     if not codes:
         return Detected(0.0, among[0])
     label, probability = identifier.classify(text)
@@ -38,7 +38,7 @@ def detect_language(text: str, among: tuple[str, ...] = ()) -> Detected:
 
 
 @lru_cache(maxsize=8)
-def _identifier(among: tuple[str, ...]) -> tuple[Any, dict[str, str]]:
+def identifier_of(among: tuple[str, ...]) -> tuple[Any, dict[str, str]]:
     """What detects these languages or, without any, all that it knows; and the code of each of its labels."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

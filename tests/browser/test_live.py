@@ -1,5 +1,6 @@
 """The page of `qkv serve` in Chromium, on a real server with the model that comes with the package."""
 
+import io
 import json
 import shlex
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import docx
 import pytest
 
 from qkv import Translator
@@ -150,27 +152,51 @@ def test_every_view_is_live(live: Watched) -> None:
     assert live.wrong == []
 
 
+DROP = """([name, content]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([typeof content === "string" ? content : new Uint8Array(content)], name));
+    dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true }));
+}"""
+"""Of a file, with a text or a list of bytes in it."""
+
+
 def test_files_are_dropped_and_saved(live: Watched) -> None:
     live.page.get_by_role("button", name="Translate a file").wait_for()
-    drop = """([name, content]) => {
-        const data = new DataTransfer();
-        data.items.add(new File([content], name));
-        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true }));
-    }"""
     for name, content in (("a.txt", f"{TEXT}\n"), ("b.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{TEXT}\n")):
-        live.page.evaluate(drop, [name, content])
+        live.page.evaluate(DROP, [name, content])
         row = live.page.get_by_role("listitem").filter(has_text=name)
         with live.page.expect_download() as saved:
             row.get_by_role("link", name="Save the translation").click(timeout=60_000)
         wanted = Translator("es-en").translate(TEXT).text
         assert Path(saved.value.path()).read_text() == content.replace(TEXT, wanted)
         assert saved.value.suggested_filename == f"{name[0]}_en{name[1:]}"
-    live.page.evaluate(drop, ["x.exe", "x"])
+    live.page.evaluate(DROP, ["x.exe", "x"])
     assert "Only .txt, .srt, .html, .docx" in live.page.get_by_role("alert").inner_text()
     live.page.locator("input[type=file]").set_input_files(
         {"name": "p.html", "mimeType": "text/html", "buffer": f"<p>{TEXT}</p>".encode()}
     )
     live.page.get_by_role("link").nth(2).wait_for(timeout=60_000)
+    assert live.wrong == []
+
+
+def test_a_word_document_is_dropped_and_keeps_its_format(live: Watched) -> None:
+    document = docx.Document()
+    document.add_heading("La casa", 1)
+    document.add_paragraph(TEXT).runs[0].bold = True
+    written = io.BytesIO()
+    document.save(written)
+    live.page.get_by_role("button", name="Translate a file").wait_for()
+    live.page.evaluate(DROP, ["letter.docx", list(written.getvalue())])
+    row = live.page.get_by_role("listitem").filter(has_text="letter.docx")
+    with live.page.expect_download() as saved:
+        row.get_by_role("link", name="Save the translation").click(timeout=60_000)
+    assert saved.value.suggested_filename == "letter_en.docx"
+    heading, paragraph = docx.Document(str(saved.value.path())).paragraphs
+    wanted = [found.text for found in Translator("es-en").translate(["La casa", TEXT])]
+    assert [heading.text, paragraph.text] == wanted
+    assert heading.style is not None
+    assert heading.style.name == "Heading 1"
+    assert all(run.bold for run in paragraph.runs if run.text.strip())
     assert live.wrong == []
 
 

@@ -10,7 +10,7 @@ from py3langid.langid import LanguageIdentifier
 
 from qkv.serving.app import create_app
 from qkv.serving.config import ServeConfig, ServedModelConfig
-from qkv.serving.detect import _identifier, detect_language
+from qkv.serving.detect import detect_language, identifier_of
 from qkv.serving.service import Service
 from tests.support.server import MODEL
 
@@ -49,7 +49,7 @@ def test_other_requests_are_answered_while_the_detector_is_loaded(
         return load(*words, **settings)
 
     monkeypatch.setattr(LanguageIdentifier, "from_model_file", load_slowly)
-    _identifier.cache_clear()
+    identifier_of.cache_clear()
 
     async def ask() -> None:
         transport = httpx2.ASGITransport(app=create_app(Service(ServeConfig(models=FROM))))
