@@ -10,6 +10,7 @@ A model of L layers, width d and V tokens has P = 12 L d² + V d parameters. A s
     the optimiser         28 P / M       (sharded: / N)       Adam reads four values and writes three
     all-reduce            2 (N-1)/N 4 P / W + 2 (N-1) a       one flat buffer; W: bytes a second, a: latency
     sharded (FSDP)        3 (N-1)/N 4 P / W + 3 (N-1)(L+1) a  two gathers and a reduce-scatter of each layer
+                          + 40 P / M                          its copies: joined, laid out, twice; gradients parted
 
 The sum of these is an upper bound, with nothing overlapped. A sharded step that hides all communication behind the
 products takes the larger of both instead; the truth lies between.
@@ -31,6 +32,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
+from qkv.kernels.memory import keep_freed_memory
 from qkv.visual.charts import draw_lines
 
 LENGTH = 64
@@ -101,6 +103,9 @@ def predicted(shape: Shape, tokens: int, devices: int, sharded: bool, rates: Rat
     moved = 4 * size * others / devices / rates.network
     if sharded:
         network = 3 * moved + 3 * others * (shape.layers + 1) * rates.latency
+        # Each gather fills a buffer and lays the weights out from it, the reduce-scatter fills another: five times
+        # P values of four bytes are read and written.
+        passes += 5 * 8 * size / rates.memory if others else 0.0
     else:
         network = 2 * moved + 2 * others * rates.latency
     return Step(products + passes, optimiser, network)
@@ -175,6 +180,7 @@ def real_step(shape: Shape, tokens: int, sharded: bool, times: int, clock: str) 
 def member(shape: Shape, tokens: int, times: int, clock: str) -> None:
     """One process of a team: prints what it measured as JSON."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as training does
     dist.init_process_group("gloo")
     small, large = torch.zeros(1), torch.zeros(4 << 20)
     found = {"latency": 0.0, "network": float("inf")}
@@ -222,6 +228,7 @@ def compare(tokens: int, times: int, sizes: list[int], cores: int, clock: str) -
     """Measure the rates, and steps of teams against their prediction."""
     shape = Shape(4, 512, 8_000)
     torch.set_num_threads(1)
+    keep_freed_memory()
     matrix, memory = measured_alone(shape, tokens, clock)
     teams = {size: team(size, shape, tokens, times, clock) for size in sizes}
     rates = Rates(matrix, memory, teams[2]["latency"], teams[2]["network"])
@@ -234,7 +241,9 @@ def compare(tokens: int, times: int, sizes: list[int], cores: int, clock: str) -
     for size, found in teams.items():
         for kind in ("plain", "sharded"):
             if kind in found:
-                own = predicted(shape, tokens, size, kind == "sharded", rates.shared(size, cores)).total
+                # Processes that share a core wait for each other, which costs none of them processor time.
+                share = rates if clock == "processor" else rates.shared(size, cores)
+                own = predicted(shape, tokens, size, kind == "sharded", share).total
                 print(f"{size:9}  {kind:7}  {found[kind]:7.3f}s  {own:8.3f}s  {found[kind] / own:.2f}")
     return rates
 

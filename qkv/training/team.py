@@ -15,7 +15,7 @@ from torch import Tensor
 from qkv.core.errors import TeamBroken
 
 LONGEST_WAIT = datetime.timedelta(hours=12)
-"""For the start of all processes, and for rank 0 while it prepares the data."""
+"""For the start of all processes."""
 SIGN_OF_LIFE = 5.0
 """Seconds after which a rank 0 that is busy lets the others know that it lives."""
 
@@ -71,7 +71,10 @@ class Team:
     def wait_for(self, what: str) -> None:
         """On every other rank: wait for an announcement, for hours if need be."""
         if self.store is not None:
-            self.store.wait([what], LONGEST_WAIT)
+            with self.together():
+                # Asked again and again: a wait for hours would not notice that the network is gone.
+                while not self.store.check([what]):
+                    time.sleep(0.2)
         self.barrier()
 
     def tell(self, order: TeamOrder, minutes: float = 0.0) -> None:

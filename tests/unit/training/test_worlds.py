@@ -2,18 +2,31 @@
 
 import signal
 import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in its list of names
 
+from qkv.core.errors import TeamBroken
 from qkv.training.run.folder import read_metrics
+from qkv.training.team import Team
 from tests.support.forks import Forks
 from tests.support.ranks import run_ranks, start_ranks, train_with
 from tests.support.tiny import changed, leftovers, lines_of, plain, validations_of, write_recipe
 
 UPDATES = 12
 DRAWS = 36
+MEETING_POINT = """
+import time
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+time.sleep(600)
+"""
 WORLDS = [(2, "none"), (4, "none"), (4, "full")]
 """Two that shard: test_sharded_runs.py."""
 
@@ -102,18 +115,33 @@ def test_the_world_grows_and_shrinks(data: Path, scratch: Path, forks: Forks, al
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_rank_that_does_not_answer_is_given_up(data: Path, scratch: Path, forks: Forks, sharding: str) -> None:
-    """It closes no connection, like a machine that is lost (benchmarks/lost_node.py): the others end."""
+@pytest.mark.parametrize(
+    ("sharding", "fate"), [("none", signal.SIGSTOP), ("full", signal.SIGSTOP), ("full", signal.SIGKILL)]
+)
+def test_the_others_end_when_a_rank_is_gone(data: Path, scratch: Path, forks: Forks, sharding: str, fate: int) -> None:
+    """One that is stopped closes no connection, like a machine that is lost (benchmarks/lost_node.py)."""
     run = scratch / "run"
     recipe = changed(recipe_of(data, run), training={"sharding": sharding, "timeout": 15, "stop_after": "100000u"})
     first, second = start_ranks(forks, 2, "train", write_recipe(scratch / "recipe.yaml", recipe))
     first.until(lambda: lines_of(run) >= 6, timeout=180)
-    second.send(signal.SIGSTOP)
+    second.send(fate)
     ended = first.wait(180)
-    second.send(signal.SIGCONT)
+    if fate == signal.SIGSTOP:
+        second.send(signal.SIGCONT)
     assert ended.code == 1
     assert "a worker process ended unexpectedly or cannot be reached" in ended.complaint
-    assert second.wait(180).code == 1
+    assert second.wait(180).code == (1 if fate == signal.SIGSTOP else -signal.SIGKILL)
     run_ranks(forks, 2, "train", "--resume", run, "training.stop_after=12u")
     assert leftovers(run) == []
+
+
+def test_a_rank_that_waits_notices_that_the_meeting_point_is_gone() -> None:
+    """Rank 0 prepares the data; meanwhile the others ask the store whether it is done."""
+    with subprocess.Popen([sys.executable, "-c", MEETING_POINT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        store = TCPStore("127.0.0.1", int(process.stdout.readline()), is_master=False)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(Team(1, 2, store).wait_for, "prepared")
+            process.kill()
+            with pytest.raises(TeamBroken, match="cannot be reached"):
+                waiting.result(60)
