@@ -3,7 +3,7 @@
     python benchmarks/training_memory.py --depths 2 6 12 --processes 1 2 4
 
 Every number is the peak of the resident memory of a process of `qkv train`, above what it has when everything is
-imported. First one process, a few updates of batches as large as activations must be to count; then several, with
+imported; a checkpoint is written at the end. First one process, a few updates of batches as large as activations must be to count; then several, with
 batches so small that weights, gradients and moments are all that counts (16 bytes a parameter with AdamW).
 """
 
@@ -14,24 +14,38 @@ import random
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PROGRAM = """
 import os, resource, sys
 import sacrebleu, torch._dynamo, torch.distributed.fsdp, torch.distributed.checkpoint.hf_storage
-import qkv.training.trainer, qkv.training.sharded.learner
+import qkv.training.trainer, qkv.training.run.learner, qkv.training.sharded.learner
 from qkv.cli import main
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def used():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024), used.ru_utime
 
-before = peak()
+before, began = used()
+updating = []
+
+def noting(module, name):
+    plain = getattr(module, name)
+    def noted(*arguments):
+        updating.append(used()[0])
+        return plain(*arguments)
+    setattr(module, name, noted)
+
+noting(qkv.training.run.learner, "save_checkpoint")
+noting(qkv.training.sharded.learner, "begin_to_write")
 try:
     main()
 finally:
+    peak, end = used()
     with open(os.path.join(os.environ["PEAKS"], os.environ.get("RANK", "0")), "w") as file:
-        file.write(str(peak() - before))
+        file.write(f"{(updating or [peak])[0] - before} {peak - before} {end - began}")
 """
 MIB = 1 << 20
 
@@ -54,8 +68,21 @@ def recipe(root: Path, layers: int, width: int, tokens: int) -> dict[str, Any]:
     }
 
 
-def train(root: Path, keys: dict[str, Any], processes: int, *changes: str) -> tuple[list[float], float]:
-    """The peak of each rank in MiB, and the seconds of the fastest update."""
+@dataclass(frozen=True)
+class Used:
+    """What a process used: its peaks in MiB, and seconds of the processor."""
+
+    updating: float
+    """Before a checkpoint was written."""
+    peak: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.updating:,.0f} / {self.peak:,.0f}"
+
+
+def train(root: Path, keys: dict[str, Any], processes: int, *changes: str) -> list[Used]:
+    """What each rank used."""
     with tempfile.TemporaryDirectory(dir=root) as name:
         folder = Path(name)
         (folder / "recipe.json").write_text(json.dumps(keys | {"run": str(folder / "run")}))
@@ -68,9 +95,8 @@ def train(root: Path, keys: dict[str, Any], processes: int, *changes: str) -> tu
         ended = subprocess.run(command, capture_output=True, text=True, env=environment)
         if ended.returncode:
             sys.exit(ended.stderr)
-        lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
-        peaks = [int((folder / str(rank)).read_text()) / MIB for rank in range(processes)]
-        return peaks, min(line["seconds"] for line in lines if "batch" in line)
+        found = [(folder / str(rank)).read_text().split() for rank in range(processes)]
+        return [Used(int(updating) / MIB, int(peak) / MIB, float(seconds)) for updating, peak, seconds in found]
 
 
 def write_pairs(path: Path, length: int) -> None:
@@ -80,27 +106,28 @@ def write_pairs(path: Path, length: int) -> None:
 
 
 def print_recomputed(root: Path, depths: list[int], width: int, tokens: int) -> None:
-    print(f"one process, width {width}, {tokens} tokens a batch: MiB at the peak (seconds an update)")
+    print(f"one process, width {width}, {tokens} tokens a batch, 3 updates: MiB at the peak (processor seconds)")
     print("layers  activations kept  computed again")
     for depth in depths:
         cells = []
         for again in ("false", "true"):
             keys = recipe(root, depth, width, tokens)
-            (peak,), seconds = train(root, keys, 1, f"training.activation_checkpointing={again}")
-            cells.append(f"{peak:,.0f} ({seconds:.2f})")
+            (used,) = train(root, keys, 1, f"training.activation_checkpointing={again}")
+            cells.append(f"{used.updating:,.0f} ({used.seconds:.1f})")
         print(f"{depth} + {depth}".ljust(6) + f"  {cells[0]:>16}  {cells[1]:>14}", flush=True)
 
 
 def print_sharded(root: Path, processes: list[int], width: int, depth: int) -> None:
     parameters = depth * (12 + 16) * width**2
-    print(f"\nabout {parameters / 1e6:.0f} M parameters, batches of 64 tokens: MiB at the peak of a process")
-    print("processes  16 P / N  whole on each  sharded: rank 0  the others")
+    print(f"\nabout {parameters / 1e6:.0f} M parameters, batches of 64 tokens: MiB at the peak of updates / of all")
+    print("processes  16 P / N  whole: rank 0   the others  sharded: rank 0   the others")
     for count in processes:
         keys = recipe(root, depth, width, 64)
-        whole = max(train(root, keys, count)[0])
-        parted = train(root, keys, count, "training.sharding=full")[0] if count > 1 else []
-        rest = f"  {parted[0]:15,.0f}  {max(parted[1:]):10,.0f}" if parted else ""
-        print(f"{count:9}  {16 * parameters / count / MIB:8,.0f}  {whole:13,.0f}{rest}", flush=True)
+        line = f"{count:9}  {16 * parameters / count / MIB:8,.0f}"
+        for sharding, column in (("none", 13), ("full", 15)) if count > 1 else (("none", 13),):
+            first, *others = train(root, keys, count, f"training.sharding={sharding}")
+            line += f"  {first!s:>{column}}  {max(others, key=lambda used: used.peak, default='')!s:>11}"
+        print(line, flush=True)
 
 
 def main() -> None:
