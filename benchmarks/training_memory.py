@@ -3,8 +3,9 @@
     python benchmarks/training_memory.py --depths 2 6 12 --processes 1 2 4
 
 Every number is the peak of the resident memory of a process of `qkv train`, above what it has when everything is
-imported; a checkpoint is written at the end. First one process, a few updates of batches as large as activations must be to count; then several, with
-batches so small that weights, gradients and moments are all that counts (16 bytes a parameter with AdamW).
+imported; a checkpoint is written at the end. First one process, a few updates of batches as large as activations must
+be to count; then several, with batches so small that weights, gradients and moments are all that counts (16 bytes a
+parameter with AdamW).
 """
 
 import argparse
