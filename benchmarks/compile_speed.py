@@ -2,9 +2,10 @@
 
     python benchmarks/compile_speed.py data/multi30k [--what layers] [--device cpu] [--batches 8]
 
-Prints processor seconds (seconds by the clock on an accelerator) of an update, the median of all turns, and what the
-first update of each costs, which compiles. The model is the preset `tiny` with dropout; words are hashed to 8,000 ids,
-so no tokenizer is trained.
+Prints processor seconds (seconds by the clock on an accelerator) of an update, the median of all turns, and for each
+way the seconds of the first turn, which compiles, the graphs that were compiled and the shapes of its batches. `exact`
+lengths are those of the sentences; training pads them to a few lengths (`training/step/buckets.py`). The model is the
+preset `tiny` with dropout; words are hashed to 8,000 ids, so no tokenizer is trained.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch._dynamo.utils import counters
 
 from qkv.core.devices import CPU, choose_device
 from qkv.data.batch import Batch, collate
@@ -23,6 +25,7 @@ from qkv.models.transformer.config import TransformerConfig
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.special import NAMES, SPECIAL
 from qkv.training.optimizers import AdamWConfig
+from qkv.training.step.buckets import with_few_lengths
 from qkv.training.step.compiled import compile_model
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import FlatGradient, Task, add_gradients
@@ -75,21 +78,26 @@ def main() -> None:
     device = choose_device(given.device)
     clock = time.process_time if device == CPU else time.perf_counter
     made = batches(given.root, given.batches, given.tokens)
-    learners = {"off": learner("off", device), given.what: learner(given.what, device)}
-    seconds: dict[str, list[float]] = {name: [] for name in learners}
+    padded = [batch.each(with_few_lengths, batch.examples) for batch in made]
+    ways = {"off": made, f"{given.what}, exact": made, given.what: padded}
+    learners = {name: learner(name.split(",")[0], device) for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1 + TURNS):
         for name, learn in learners.items():
-            for number, batch in enumerate(made):
+            before, graphs = clock(), counters["stats"]["unique_graphs"]
+            for batch in ways[name]:
                 began = clock()
                 learn(batch)
-                if turn == 0 and number == 0:
-                    print(f"compile {name}: {clock() - began:.1f} seconds for the first update", flush=True)
-                elif turn:
+                if turn:
                     seconds[name].append(clock() - began)
+            if not turn:
+                new = counters["stats"]["unique_graphs"] - graphs
+                lengths = {(batch.src.shape[1], batch.tgt_in.shape[1]) for batch in ways[name]}
+                print(f"{name}: first turn {clock() - before:.1f} s, {new} graphs, {len(lengths)} lengths", flush=True)
+    plain = statistics.median(seconds["off"])
     for name, own in seconds.items():
-        print(f"compile {name}: {1000 * statistics.median(own):.0f} ms an update (median of {len(own)})")
-    plain, compiled = (statistics.median(seconds[name]) for name in learners)
-    print(f"compiled / not compiled: {compiled / plain:.2f}")
+        median = statistics.median(own)
+        print(f"{name}: {1000 * median:.0f} ms an update (median of {len(own)}), {median / plain:.2f} of off")
 
 
 if __name__ == "__main__":

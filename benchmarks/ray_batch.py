@@ -21,6 +21,18 @@ WORDS = (
     "el la un una gato perro casa libro agua vino niño mujer amigo ciudad calle coche mesa grande rojo azul viejo "
     "nuevo come bebe quiere tiene ve lee escribe no sí pero y que donde cuando mañana hoy siempre nunca aquí con sin"
 )
+PROGRAMS = {
+    b"ray::MapWorker": "actors",
+    b"ray::": "other workers",
+    b"default_worker": "other workers",
+    b"gcs_server": "gcs",
+    b"log_monitor": "log monitor",
+    b"monitor.py": "autoscaler",
+    b"runtime_env": "agents",
+    b"dashboard": "agents",
+    b"raylet": "raylet",
+}
+"""What the processes of Ray are, by a part of their command lines."""
 TICK = os.sysconf("SC_CLK_TCK")
 EVERY = 0.25
 
@@ -42,7 +54,7 @@ def descendants(root: int) -> dict[tuple[int, str], float]:
         except OSError:
             continue  # it has just ended
         parents[int(entry.name)] = int(fields[1])
-        names[int(entry.name)] = "actors" if command.startswith(b"ray::MapWorker") else "Ray itself"
+        names[int(entry.name)] = next((name for part, name in PROGRAMS.items() if part in command), "others")
         spent[int(entry.name)] = (int(fields[11]) + int(fields[12])) / TICK
     family = {root}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:

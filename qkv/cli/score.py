@@ -41,6 +41,7 @@ def score(
     import math
 
     from qkv.cli.shared.streams import require_stdout
+    from qkv.core.devices import say_where
     from qkv.core.progress import default_reporter
     from qkv.data.batching import in_chunks
     from qkv.translate.translator import Translator
@@ -49,6 +50,7 @@ def score(
     pairs, total = _pairs(src, tgt, data, invalid_utf8)
     translator = Translator([model, *(ensemble or [])], "torch", device=device)
     reporter = default_reporter(quiet=2.0)
+    say_where(reporter.say, "scoring", translator.models.device)
     counting = reporter.counting("Scoring")
     done, tokens, log_prob = 0, 0, 0.0
     try:

@@ -86,6 +86,7 @@ def translate(
 ) -> None:
     """Translate standard input, line by line."""
     from qkv.cli.shared.streams import require_stdout
+    from qkv.core.devices import say_where
     from qkv.core.errors import UsageError
     from qkv.core.outputs import require_writable
     from qkv.data.texts import STDIN
@@ -133,6 +134,7 @@ def translate(
         nbest or 1, chosen or alignment is not None, token_scores=as_json, prefixes=prefixes is not None, copies=copies
     )
     reporter = _reporter(output)
+    say_where(reporter.say, "decoding", translator.models.device)
     work = LineWork(translator, options, _formatter(as_json, nbest, scores, alignment), str(source or STDIN), reporter)
     try:
         if on is not None and given and written:

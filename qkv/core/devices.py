@@ -1,6 +1,7 @@
 """Where the tensors of a run or a translator are: `auto`, `cpu`, `cuda`, `cuda:N`, `mps` or `xpu`."""
 
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated
 
@@ -76,6 +77,12 @@ def described(device: torch.device) -> str:
     if device.type in ("cuda", "xpu"):
         return f"{device} ({torch.get_device_module(device.type).get_device_name(device)})"
     return str(device)
+
+
+def say_where(say: Callable[[str], None], what: str, device: torch.device) -> None:
+    """Say that an accelerator is used: `auto` may have chosen it."""
+    if device.type != "cpu":
+        say(f"{what} on {described(device)}")
 
 
 def widest_float(device: torch.device) -> torch.dtype:

@@ -67,7 +67,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on `device`."""
-        there = self._each(lambda tensor: moved(tensor, device), self.examples)
+        there = self.each(lambda tensor: moved(tensor, device), self.examples)
         if there.src.device == self.src.device:
             return there
         rows, columns = self.counted
@@ -78,10 +78,11 @@ class Batch:
         if len(self) < 2:
             raise ValueError("a batch of fewer than two pairs cannot be split")
         middle = (len(self) + 1) // 2
-        first = self._each(lambda tensor: tensor[:middle], self.examples[:middle])
-        return first, self._each(lambda tensor: tensor[middle:], self.examples[middle:])
+        first = self.each(lambda tensor: tensor[:middle], self.examples[:middle])
+        return first, self.each(lambda tensor: tensor[middle:], self.examples[middle:])
 
-    def _each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> Self:
+        """The batch of the changed tensors, whose rows are `examples`."""
         return replace(
             self,
             src=change(self.src),

@@ -47,12 +47,14 @@ def decode_outputs(
     if test.sources is None:
         raise UsageError(f"{models[0]}: a model needs something to translate: give the sources by --src FILE")
     # Outputs from a file are scored without importing torch.
+    from qkv.core.devices import say_where
     from qkv.translate.cluster.translating import translate_list_on
     from qkv.translate.output import plain
     from qkv.translate.settings import translation_config, with_beam
 
     config = translation_config(with_beam(settings, beam, models[0]), models[0])
     translator = config.translator(models, engine, device=device)
+    say_where(reporter.say, "decoding", translator.models.device)
     counting = reporter.counting(f"Decoding with {models[0]}")
     if on is None:
         found = translator.translate(test.sources, token_scores=False, progress=counting)

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from qkv.config import load_config
-from qkv.core.devices import CPU, described
+from qkv.core.devices import say_where
 from qkv.core.errors import CorruptFolder, QkvError
 from qkv.core.files import verify_folder
 from qkv.data.tasks import task_of
+from qkv.data.tasks.base import Stream
 from qkv.models.base import Model
 from qkv.models.saved.folder import require_shapes_fit
 from qkv.objectives.base import Objective
@@ -30,6 +31,7 @@ from qkv.training.run.learner import Learner
 from qkv.training.run.state import TrainState
 from qkv.training.setup.prepare import PreparedData, copy_weights, open_prepared
 from qkv.training.signals import StopRequest
+from qkv.training.step.buckets import BucketedStream
 from qkv.training.step.compiled import compile_model
 from qkv.training.step.precision import Precision
 from qkv.training.step.recompute import recompute_layers
@@ -94,8 +96,7 @@ def lead(
             saved_config,
             team,
         )
-        if loop.device != CPU:
-            reporter.say(f"training on {described(loop.device)}")
+        say_where(reporter.say, "training", loop.device)
         parameters = sum(p.numel() for p in loop.learner.model.parameters())
         reporter.say(f"{parameters:,} parameters, {len(loop.stream.plan(loop.state.epoch)):,} batches per epoch")
         loop.run()
@@ -140,7 +141,7 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     if recipe.start_from is not None and checkpoint is None:
         copy_weights(model, recipe.model, recipe.start_from, prepared.tokenizers)
     task, tokenizers = task_of(recipe.data), prepared.tokenizers
-    stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
+    stream: Stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     frequencies = partial(task.frequencies, prepared.train, tokenizers)
     objective = objective_of(recipe.objective, recipe.model, recipe.data.kind, tokenizers, frequencies)
     learner = make_learner(recipe, model, objective, team, precision)
@@ -149,7 +150,9 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
         raise QkvError(
             f"{prepared.train.folder}: the training data or the tokenizers changed since the run began; start a new run"
         )
-    compile_model(model, recipe.training.compile)
+    if recipe.training.compile != "off":
+        compile_model(model, recipe.training.compile)
+        stream = BucketedStream(stream, model.limits)
     # No rank continues, or replaces the checkpoint, before all have read it.
     team.barrier()
     return Loop(recipe, learner, state, stream, objective, team, precision)

@@ -71,7 +71,7 @@ def compare_training(
     build: Build,
     objective: Objective,
     batch: TrainingBatch,
-    updates: int = 1,
+    updates: int = 3,
     optimizer: OptimizerConfig | None = None,
 ) -> Waits:
     """In double precision on both devices; returns what the host waited for elsewhere."""
@@ -126,17 +126,17 @@ def test_training_of_every_part(parts: dict[str, Any]) -> None:
     waits = compare_training(shallow(parts), teacher(), batch_of(LENGTHS))
     if not any(kind in str(parts) for kind in KNOWN_TO_WAIT):
         assert not names(waits), waits
-        assert waits.total() == 1 + 1  # the update's and that of the validation
+        assert waits.total() == 3 + 1  # those of the updates and that of the validation
 
 
 def test_three_updates_of_the_plain_model_wait_three_times() -> None:
-    waits = compare_training(small_model, teacher(), batch_of(LENGTHS), updates=3)
+    waits = compare_training(small_model, teacher(), batch_of(LENGTHS))
     assert waits == {"tolist": 4}
 
 
 @pytest.mark.parametrize("kind", optimizers.names())
 def test_every_optimiser(kind: str) -> None:
-    waits = compare_training(shallow({}), teacher(), batch_of(LENGTHS), 2, optimizers[kind](weight_decay=0.1))
+    waits = compare_training(shallow({}), teacher(), batch_of(LENGTHS), 3, optimizers[kind](weight_decay=0.1))
     assert not names(waits)
 
 
@@ -147,7 +147,7 @@ def test_every_head(kind: str) -> None:
 
 @pytest.mark.parametrize("settings", OBJECTIVES, ids=str)
 def test_training_with_every_objective(settings: dict[str, Any]) -> None:
-    compare_training(lambda: small_model(**SHALLOW), teacher(**settings), batch_of(LENGTHS), updates=2)
+    compare_training(lambda: small_model(**SHALLOW), teacher(**settings), batch_of(LENGTHS))
 
 
 @pytest.mark.parametrize("kind", risks.names())

@@ -35,9 +35,9 @@ class TextBatch(Batch):
     def size(self) -> str:
         return f"{len(self)} rows of up to {self.tgt_in.shape[1]} tokens"
 
-    def _each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor], examples: list[int]) -> Self:
         segments, positions = (None if part is None else change(part) for part in (self.segments, self.positions))
-        return replace(super()._each(change, examples), segments=segments, positions=positions)
+        return replace(super().each(change, examples), segments=segments, positions=positions)
 
 
 def collate_texts(

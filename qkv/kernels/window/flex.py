@@ -50,7 +50,7 @@ def flex_window_attention(
     `run` is `flex_attention`, compiled if None. A query without any key gets 0.
     """
     block_mask = _block_mask(q, left, right, keep)
-    output = (run or _compiled())(q, k, v, block_mask=block_mask)
+    output = (run or compiled_flex())(q, k, v, block_mask=block_mask)
     if keep is None:
         return output
     positions = torch.arange(q.shape[2], device=q.device)
@@ -60,7 +60,8 @@ def flex_window_attention(
 
 
 @cache
-def _compiled() -> Run:
+def compiled_flex() -> Run:
+    """`flex_attention` as one kernel."""
     from torch.nn.attention.flex_attention import flex_attention
 
     compiled: Run = torch.compile(flex_attention, dynamic=True)

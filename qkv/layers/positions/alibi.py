@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from qkv.functional.positions import alibi_bias, alibi_slopes, distances
+from qkv.kernels.flex_bias import OfDistance
 from qkv.layers.positions.base import Positions, PositionsConfig, SomeHeads, positions
 
 
@@ -36,3 +37,7 @@ class Alibi(Positions):
 
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         return alibi_bias(distances(q_pos, k_pos), self.slopes.to(q.dtype))
+
+    def bias_of_distance(self) -> OfDistance:
+        slopes = self.slopes
+        return lambda head, distance: -slopes[head] * distance.abs()

@@ -1,11 +1,14 @@
 """The base class of position schemes, its config, and the registry."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
+from qkv.kernels.flex_bias import OfDistance
 
 
 class Positions(nn.Module):
@@ -48,6 +51,10 @@ class Positions(nn.Module):
         """[B|1, H, Q, K] to be added to the scaled logits; `q` [B, H, Q, E] are the rotated queries."""
         return None
 
+    def bias_of_distance(self) -> OfDistance | None:
+        """`bias` as a function of head and distance, if it is one: some kernels compute it where it is added."""
+        return None
+
     def value_term(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         """[B, H, Q, E] to be added to the output of attention with `weights` [B, H, Q, K]."""
         return None
@@ -67,6 +74,13 @@ class SomeHeads(Positions):
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         bias = self.every.bias(q, q_pos, k_pos)
         return None if bias is None else bias[:, self.heads]
+
+    def bias_of_distance(self) -> OfDistance | None:
+        every = self.every.bias_of_distance()
+        if every is None:
+            return None
+        heads = torch.tensor(self.heads, device=next(chain(self.parameters(), self.buffers())).device)
+        return lambda head, distance: every(heads[head], distance)
 
 
 class PositionsConfig(Config):

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from qkv.functional.positions import clipped, distances, t5_buckets
+from qkv.kernels.flex_bias import OfDistance
 from qkv.kernels.positions import t5_bias
 from qkv.layers.positions.base import Positions, PositionsConfig, SomeHeads, positions
 
@@ -53,3 +54,7 @@ class T5(Positions):
     def bias(self, q: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         bucket = self.bucket_of[clipped(distances(q_pos, k_pos), self.longest)]
         return t5_bias(self.weight, bucket).to(q.dtype)
+
+    def bias_of_distance(self) -> OfDistance:
+        table, longest = self.weight[self.bucket_of].T.contiguous(), self.longest
+        return lambda head, distance: table[head, distance.clamp(-longest, longest) + longest]

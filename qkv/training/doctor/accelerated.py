@@ -1,12 +1,18 @@
 """Self-tests of what makes an accelerator fast: 16 bits in decoding, steps of fixed shapes, compiled code."""
 
+import copy
 import shutil
 
 import torch
 
 from qkv.core.devices import CPU
 from qkv.engines.torch_engine import HALF, DecodingPrecision, TorchSettings
+from qkv.functional.masks import build_mask, causal
 from qkv.kernels.window import Window, window_attention
+from qkv.layers.positions import Positions
+from qkv.layers.positions.alibi import Alibi
+from qkv.layers.positions.attention import attention_with_positions
+from qkv.layers.positions.t5 import T5
 from qkv.models.transformer.model import Transformer
 from qkv.search.beam import BeamConfig
 from qkv.search.models import ModelSteps
@@ -20,6 +26,8 @@ SCORE_TOLERANCE: dict[DecodingPrecision, float] = {"bf16": 1e-1, "fp16": 2e-2}
 LOSS_TOLERANCE = 1e-3
 SCORE_EQUAL = 1e-3
 WINDOW_EQUAL = 1e-3
+BIAS_EQUAL = 1e-2
+"""The gradient of a bucket is a sum over thousands of pairs."""
 SEARCH = BeamConfig(size=4, max_extra=4)
 
 
@@ -75,6 +83,26 @@ def _with_gradients(drawn: list[torch.Tensor], keep: torch.Tensor, device: torch
     q, k, v = (part.to(device).requires_grad_() for part in drawn[:3])
     output = window_attention(q, k, v, Window(20, 5), keep.to(device))
     gradients = torch.autograd.grad((output * drawn[3].to(device)).sum(), (q, k, v))
+    return [part.detach().cpu() for part in (output, *gradients)]
+
+
+def biases(device: torch.device) -> str:
+    """Attention with a bias of the distance, by the kernel of the device, has the values and gradients of the CPU's."""
+    generator = torch.Generator().manual_seed(1)
+    drawn = [torch.randn(2, 2, 300, 32, generator=generator) for _ in range(4)]
+    for scheme in (T5(d_model=64, num_heads=2, causal=True), Alibi(num_heads=2)):
+        found, wanted = (_with_bias(copy.deepcopy(scheme), drawn, where) for where in (device, CPU))
+        for one, other in zip(found, wanted, strict=True):
+            require_close(one, other, BIAS_EQUAL, f"attention with the bias of {type(scheme).__name__} differs")
+    return "attention with a bias of T5 and ALiBi has the values and gradients of the CPU's"
+
+
+def _with_bias(scheme: Positions, drawn: list[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    scheme, pos = scheme.to(device), torch.arange(300, device=device)
+    q, k, v = (part.to(device).requires_grad_() for part in drawn[:3])
+    output = attention_with_positions(scheme, q, k, v, build_mask(causal, pos, pos, None), pos, pos)
+    wanted = (q, k, v, *scheme.parameters())
+    gradients = torch.autograd.grad((output * drawn[3].to(device)).sum(), wanted)
     return [part.detach().cpu() for part in (output, *gradients)]
 
 

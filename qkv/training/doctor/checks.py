@@ -17,7 +17,7 @@ from qkv.kernels.attention import attention
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
 from qkv.text.special import NAMES, SPECIAL
-from qkv.training.doctor.accelerated import compiled, half_precision, static_shapes, windows
+from qkv.training.doctor.accelerated import biases, compiled, half_precision, static_shapes, windows
 from qkv.training.doctor.subjects import CheckFailed, LearningModel, decoded, pairs, require_close, subject
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
@@ -176,6 +176,7 @@ CHECKS: dict[str, Callable[[torch.device], str]] = {
     "half": half_precision,
     "static": static_shapes,
     "windows": windows,
+    "biases": biases,
     "compile": compiled,
     "speed": speed,
 }
