@@ -1,11 +1,16 @@
 """Shape checks on: every annotated tensor of these packages is checked when its function is called."""
 
 import os
+import signal
 
 from jaxtyping import install_import_hook
 
 # Two workers are tested on a machine with one core, too.
 os.environ.setdefault("QKV_MAX_WORKERS", "2")
+
+# A shell lets its background jobs ignore Ctrl-C, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = ["qkv.functional", "qkv.kernels", "qkv.layers", "qkv.models"]
 
