@@ -21,21 +21,15 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from training_runs import print_comparison, trained
+from training_runs import print_comparison, tenth_parser, trained, write_if_other
 
 from qkv.evaluation.files import read_evaluation_set
 from qkv.training.run.folder import RunFolder
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of data and runs")
-    parser.add_argument(
-        "--multi30k", type=Path, required=True, help="folder with train, val, test_2016_flickr .en, .de"
-    )
-    parser.add_argument("--pairs", type=int, default=2900)
+    parser = tenth_parser(__doc__)
     parser.add_argument("--texts", type=int, default=26_100, help="German texts without their sources")
-    parser.add_argument("--sources", type=int, default=1000, help="test pairs")
     parser.add_argument("--reverse-updates", type=int, default=4000)
     parser.add_argument("--updates", type=int, default=4000, help="on the pairs")
     parser.add_argument("--more-updates", type=int, default=4000, help="with and without synthetic pairs")
@@ -62,9 +56,7 @@ def write_data(options: argparse.Namespace) -> Path:
         if side == "de":
             written["rest"] = train[options.pairs : last]
         for name, lines in written.items():
-            path, text = folder / f"{name}.{side}", "".join(line + "\n" for line in lines)
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
+            write_if_other(folder / f"{name}.{side}", lines)
     return folder
 
 

@@ -9,11 +9,12 @@ interrupted, and so are the losses. Without dropout: each rank draws its own.
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from word_pairs import write_reversals
 
 from qkv.training.run.folder import read_metrics
 
@@ -44,15 +45,9 @@ def updates(run: Path) -> list[tuple[str, float]]:
     return [(line["batch"], line["loss"]) for line in read_metrics(run / "metrics.jsonl") if "batch" in line]
 
 
-def write_pairs(path: Path) -> None:
-    draw = random.Random(0)
-    words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 12))) for _ in range(2000)]
-    path.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
-
-
 def compare(root: Path, worlds: list[int], total: int, sharding: str) -> bool:
     """Prints a line for each number of processes; returns whether all is well."""
-    write_pairs(root / "pairs.tsv")
+    write_reversals(root / "pairs.tsv")
     recipe = root / "recipe.yaml"
     recipe.write_text(RECIPE.format(root=root, updates=total))
     train(root, 1, str(recipe), f"run={root / 'straight'}")

@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from word_pairs import write_reversals
+
 from qkv.config import load_config
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
@@ -69,9 +71,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["QKV_MAX_WORKERS"] = str(options.ranks)
     with tempfile.TemporaryDirectory(prefix="qkv-killed-") as folder:
-        root, draw = Path(folder), random.Random(0)
-        words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 12))) for _ in range(2000)]
-        (root / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+        root = Path(folder)
+        write_reversals(root / "pairs.tsv")
         text = RECIPE.format(root=root, updates=options.updates, sharding=options.sharding)
         (root / "recipe.yaml").write_text(text)
         code = killed_run(root, options.ranks, options.kills, options.updates)

@@ -10,7 +10,6 @@ point, is to end with a sentence. In the end the batches and losses are compared
 
 import argparse
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from word_pairs import write_reversals
 
 from qkv.training.run.folder import read_metrics
 
@@ -173,9 +174,8 @@ def main() -> None:
     if os.geteuid() or not shutil.which("ip"):
         sys.exit("network namespaces need root and the command ip (package iproute2)")
     with tempfile.TemporaryDirectory(prefix="qkv-lost-") as folder:
-        root, draw = Path(folder), random.Random(0)
-        words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 12))) for _ in range(2000)]
-        (root / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+        root = Path(folder)
+        write_reversals(root / "pairs.tsv")
         (root / "train.py").write_text("from qkv.cli import main; main()\n")
         settings = {"updates": options.updates, "timeout": options.timeout, "sharding": options.sharding}
         (root / "recipe.yaml").write_text(RECIPE.format(root=root, **settings))

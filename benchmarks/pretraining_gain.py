@@ -18,7 +18,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from training_runs import print_comparison, trained
+from training_runs import print_comparison, tenth_parser, trained, write_if_other
 
 from qkv.evaluation.files import read_evaluation_set
 from qkv.training.run.folder import RunFolder
@@ -27,13 +27,7 @@ SCRATCH, TUNED = "from scratch", "from masked spans"
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of data and runs")
-    parser.add_argument(
-        "--multi30k", type=Path, required=True, help="folder with train, val, test_2016_flickr .en, .de"
-    )
-    parser.add_argument("--pairs", type=int, default=2900)
-    parser.add_argument("--sources", type=int, default=1000, help="test pairs")
+    parser = tenth_parser(__doc__)
     parser.add_argument("--pretraining", type=int, default=2000, help="updates on texts")
     parser.add_argument("--updates", type=int, default=1000, help="updates on pairs, of each model")
     parser.add_argument("--d-model", type=int, default=128)
@@ -60,9 +54,7 @@ def write_data(options: argparse.Namespace) -> Path:
     written |= {name: [f"{src}\t{tgt}" for src, tgt in some] for name, some in pairs.items()}
     written["test"] = written["test"][: options.sources]
     for name, lines in written.items():
-        text = "".join(line + "\n" for line in lines)
-        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text:
-            (folder / name).write_text(text, encoding="utf-8")
+        write_if_other(folder / name, lines)
     return folder
 
 

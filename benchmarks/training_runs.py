@@ -1,5 +1,6 @@
 """Runs that a benchmark trains: each is a process of its own, and one that was interrupted is resumed."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -14,6 +15,25 @@ from qkv.evaluation.files import EvaluationSet
 from qkv.evaluation.metrics.registry import choose_metrics
 from qkv.evaluation.systems import decode_outputs
 from qkv.training.run.folder import RunFolder
+
+
+def tenth_parser(description: str | None) -> argparse.ArgumentParser:
+    """The arguments of a program that trains on a tenth of Multi30k."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of data and runs")
+    parser.add_argument(
+        "--multi30k", type=Path, required=True, help="folder with train, val, test_2016_flickr .en, .de"
+    )
+    parser.add_argument("--pairs", type=int, default=2900)
+    parser.add_argument("--sources", type=int, default=1000, help="test pairs")
+    return parser
+
+
+def write_if_other(path: Path, lines: Sequence[str]) -> None:
+    """A file that is as it should be stays untouched: a run that is resumed checks that its data has not changed."""
+    text = "".join(line + "\n" for line in lines)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def train_or_resume(run: RunFolder, recipe: Path | str, settings: Sequence[str]) -> None:

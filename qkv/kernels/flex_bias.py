@@ -33,6 +33,7 @@ def flex_bias_attention(
     `run` is `flex_attention`, compiled if None. A query without any key gets 0.
     """
     queries, keys = (pos.expand(len(q), -1) for pos in (q_pos, k_pos))
+    # Lambdas, as shape checks (jaxtyping) wrap every `def`, and the compiler cannot look into what they wrap.
     biased = lambda score, row, head, query, key: score + bias(head, keys[row, key] - queries[row, query])  # noqa: E731
     blocks = None if mask is None else _blocks(mask, q)
     output = (run or compiled_flex())(q, k, v, score_mod=biased, block_mask=blocks)

@@ -46,6 +46,7 @@ def available_memory() -> int | None:
 
 
 def _machine() -> int | None:
+    # A system that does not say it, or says it in another way, is one whose memory is not known; so below.
     with suppress(OSError, ValueError, IndexError):
         for line in _MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

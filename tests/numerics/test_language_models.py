@@ -26,7 +26,7 @@ from qkv.training.trainer import Trainer
 from qkv.translate.ask.vectors import TextVectors
 from tests.support.language import SENTENCES, texts_recipe
 
-transformers = pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers", reason="it is the extra hf")
 ATOL = 1e-5
 WORDS = ["the", "big", "cat", "sees", "a", "dog", "##s"]
 

@@ -80,7 +80,9 @@ def of_other_data(kind: str) -> tuple[Build, Objective, TrainingBatch]:
     data, settings, batch = other_models()[kind]
     config = models[kind].model_validate(settings)
     tokenizers = config.tokenizers(TOKENIZERS)
-    frequencies = lambda: torch.ones(len(tokenizers.tgt))  # noqa: E731
+
+    def frequencies() -> torch.Tensor:
+        return torch.ones(len(tokenizers.tgt))
 
     def build() -> Model:
         torch.manual_seed(0)

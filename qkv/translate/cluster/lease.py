@@ -51,6 +51,7 @@ def driving(folder: Location, say: Callable[[str], None], pause: Pause = time.sl
         ended.set()
         thread.join()
         if _is_driven_by(place, driver):
+            # What cannot be deleted now runs out by itself.
             with suppress(QkvError):
                 folder.delete(DRIVER)
 
