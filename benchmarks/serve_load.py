@@ -377,12 +377,24 @@ async def measure(load: Load, quick: bool, speed: bool, beside: str | None) -> d
     return targets(found)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def load_parser(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model that comes with qkv, or FOLDER=aa-bb")
     parser.add_argument("--texts", type=Path, required=True, help="sources, one a line")
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
+    return parser
+
+
+def read_texts(path: Path, most: int) -> list[str]:
+    """Different ones, shuffled: corpora are often sorted by length, what clients send is not."""
+    lines = [line for line in dict.fromkeys(path.read_text(encoding="utf-8").splitlines()) if line.strip()]
+    random.Random(1).shuffle(lines)
+    return lines[:most]
+
+
+if __name__ == "__main__":
+    parser = load_parser(__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument(
@@ -390,11 +402,9 @@ if __name__ == "__main__":
     )
     parser.add_argument("--beside", metavar="URL", help="another server with LibreTranslate's interface")
     options = parser.parse_args()
-    lines = [line for line in dict.fromkeys(options.texts.read_text(encoding="utf-8").splitlines()) if line.strip()]
-    # Corpora are often sorted by length; the texts of clients are not.
-    random.Random(1).shuffle(lines)
     searched = {
         key: yaml.safe_load(value) for key, _, value in (word.partition("=") for word in options.search or ())
     } or None
-    given = Load(options.model, options.source, options.target, lines[: 64 if options.quick else 2000], searched)
+    texts = read_texts(options.texts, 64 if options.quick else 2000)
+    given = Load(options.model, options.source, options.target, texts, searched)
     print(json.dumps(asyncio.run(measure(given, options.quick, options.speed, options.beside)), indent=1))

@@ -12,10 +12,8 @@ a minute shows how it went. On a machine that does other things, `chrt -r 10 tas
 for it.
 """
 
-import argparse
 import asyncio
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
-from serve_load import Load, metric, offline, until
+from serve_load import Load, load_parser, metric, offline, read_texts, until
 from server_processes import descriptors, memory_mb, workers_of
 
 SHARE = 0.8
@@ -217,16 +215,9 @@ async def measure(load: Load, seconds: float, settings: list[str]) -> dict[str, 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="a model that comes with qkv, or FOLDER=aa-bb")
-    parser.add_argument("--texts", type=Path, required=True, help="sources, one a line")
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--target", required=True)
+    parser = load_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("settings", nargs="*", help="settings of the server, such as workers=1")
     options = parser.parse_intermixed_args()
-    lines = [line for line in dict.fromkeys(options.texts.read_text(encoding="utf-8").splitlines()) if line.strip()]
-    # Corpora are often sorted by length, and a stretch of long sentences is another load than the one measured.
-    random.Random(1).shuffle(lines)
-    given = Load(options.model, options.source, options.target, lines[:2000])
+    given = Load(options.model, options.source, options.target, read_texts(options.texts, 2000))
     print(json.dumps(asyncio.run(measure(given, options.seconds, options.settings)), indent=1))
