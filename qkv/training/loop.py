@@ -170,7 +170,8 @@ class Loop:
         return Sums(*total), mark if self.team.world == 1 else int(all_marks), norm
 
     def _apply(self, update: int, rate: float) -> None:
-        self.learner.optimizer.step(rate)
+        with self.precision.autocast_step():
+            self.learner.optimizer.step(rate)
         if self.learner.ema:
             self.learner.ema.add(self.learner.model, update)
 

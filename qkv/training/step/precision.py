@@ -39,6 +39,10 @@ class Precision:
         """Context of the forward pass; `cache`: whether weights in 16 bits are kept until its end."""
         return autocast_to(self.device, self.low, cache)
 
+    def autocast_step(self) -> AbstractContextManager[object]:
+        """Context of the optimiser's step: Muon's products need no more than bfloat16, but more range than float16."""
+        return autocast_to(self.device, torch.bfloat16 if self.name == "bf16" else None)
+
     @property
     def low(self) -> torch.dtype | None:
         """The type of 16 bits of matrix products, if they have one."""
