@@ -1,8 +1,9 @@
-"""Keep freed memory inside the process.
+"""What glibc does with freed memory: keep it inside the process, or return it to the system at once.
 
-glibc returns every freed block above 128 KiB to the kernel, and the next allocation of that size is
-then paid page by page. A training step frees and allocates hundreds of such blocks; keeping them made
-whole steps 1.6 to 3 times faster on a CPU.
+By default glibc returns a freed block above 128 KiB to the kernel at first, and the next allocation of that size is then
+paid page by page. A training step frees and allocates hundreds of such blocks; keeping them made whole steps 1.6 to 3
+times faster on a CPU. A sharded model puts each layer together and frees it again, and what is kept of that adds up:
+two processes with 44 million parameters took 933 MiB where they needed 450.
 """
 
 import ctypes
@@ -16,10 +17,23 @@ M_MMAP_THRESHOLD = -3
 LARGEST_THRESHOLD = 1 << 30
 OLD_LARGEST_THRESHOLD = 32 << 20
 """The largest value that older versions of glibc accept."""
+SMALL_THRESHOLD = 128 << 10
+"""Blocks above it have pages of their own. It is glibc's first value, which grows unless it is set."""
 
 
 def keep_freed_memory() -> bool:
     """Tell glibc to reuse freed memory rather than return it; True on success, False with another C library."""
+    return (_set(M_MMAP_THRESHOLD, LARGEST_THRESHOLD) or _set(M_MMAP_THRESHOLD, OLD_LARGEST_THRESHOLD)) and _set(
+        M_TRIM_THRESHOLD, LARGEST_THRESHOLD
+    )
+
+
+def return_freed_memory() -> bool:
+    """Tell glibc to return large blocks at once, as long as the process lives; True on success, as above."""
+    return _set(M_MMAP_THRESHOLD, SMALL_THRESHOLD) and _set(M_TRIM_THRESHOLD, SMALL_THRESHOLD)
+
+
+def _set(setting: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -29,8 +43,7 @@ def keep_freed_memory() -> bool:
         return False
     mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
     mallopt.restype = ctypes.c_int
-    kept = mallopt(M_MMAP_THRESHOLD, LARGEST_THRESHOLD) or mallopt(M_MMAP_THRESHOLD, OLD_LARGEST_THRESHOLD)
-    return bool(kept) and bool(mallopt(M_TRIM_THRESHOLD, LARGEST_THRESHOLD))
+    return bool(mallopt(setting, value))
 
 
 _MEMINFO = Path("/proc/meminfo")

@@ -12,7 +12,6 @@ from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import refuse_pickles, write_atomic
 from qkv.core.outputs import refuse_inside
 from qkv.data.tasks import task_of
-from qkv.kernels.memory import keep_freed_memory
 from qkv.kernels.threads import bounded_workers, cores
 from qkv.text.given import checked_texts, type_name
 from qkv.training.distributed import local_team, torchrun_team
@@ -22,7 +21,7 @@ from qkv.training.run.checkpoint import list_checkpoints, newest_good, require_a
 from qkv.training.run.folder import RunFolder
 from qkv.training.session import Result, follow, lead
 from qkv.training.setup.advice import advise
-from qkv.training.setup.memory import require_training_memory
+from qkv.training.setup.memory import require_training_memory, set_memory
 from qkv.training.setup.prepare import PreparedData, open_prepared, prepare
 from qkv.training.signals import catch_stop_signals
 from qkv.training.step.precision import Precision
@@ -77,8 +76,7 @@ class Trainer:
         """Train until the end of the recipe, or until a signal."""
         training = self.recipe.training
         device = choose_device(training.device)
-        if device == CPU:
-            keep_freed_memory()
+        set_memory(training.sharding, device)
         Precision(training.precision, device).prepare()
         run = RunFolder(self.recipe.run)
         with torchrun_team(training.device, training.timeout) as self.cluster:

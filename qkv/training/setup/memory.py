@@ -1,7 +1,10 @@
-"""Checks, before anything is allocated, whether a model can be trained in the free memory."""
+"""The memory of a training process: what becomes of freed memory, and whether a model fits before it is built."""
 
+import torch
+
+from qkv.core.devices import CPU
 from qkv.core.errors import QkvError
-from qkv.kernels.memory import available_memory
+from qkv.kernels.memory import available_memory, keep_freed_memory, return_freed_memory
 from qkv.models.size import count_parameters
 from qkv.training.recipe import Recipe
 from qkv.training.setup.prepare import PreparedData
@@ -10,6 +13,12 @@ GIB = 1 << 30
 NUMBERS = 4
 """Copies of each parameter: the weight, its gradient, and two optimiser moments (Muon has one for most)."""
 BYTES = 4
+
+
+def set_memory(sharding: str, device: torch.device) -> None:
+    """On a CPU, keep freed memory, which is faster, or return it, if the model is sharded because memory is short."""
+    if device == CPU:
+        keep_freed_memory() if sharding == "none" else return_freed_memory()
 
 
 def require_training_memory(recipe: Recipe, prepared: PreparedData) -> None:

@@ -24,6 +24,8 @@ from qkv.training.run.checkpoint import is_sharded
 
 WEIGHT = "weight/"
 """What the names of weights begin with; those of all other tensors are their own."""
+PIECE = 32 << 20
+"""Bytes of a rank's file, about: writing one takes twice its size in memory."""
 
 
 def stored_tensors(folder: Path) -> dict[str, TensorStorageMetadata]:
@@ -106,12 +108,24 @@ def _load(folder: Path, tensors: dict[str, Tensor], no_dist: bool) -> None:
         raise _unreadable(folder, error) from error
 
 
+def file_numbers(tensors: Mapping[str, Tensor], most: int) -> dict[str, int]:
+    """Which file each tensor goes to, from 1: as many in their order as have `most` bytes, at least one."""
+    numbers, number, size = {}, 1, 0
+    for name, tensor in tensors.items():
+        size += tensor.numel() * tensor.itemsize
+        if size > most and size > tensor.numel() * tensor.itemsize:
+            number, size = number + 1, tensor.numel() * tensor.itemsize
+        numbers[name] = number
+    return numbers
+
+
 def begin_to_write(
     folder: str, weights: Mapping[str, Tensor], others: Mapping[str, Tensor], group: dist.ProcessGroup
 ) -> Future[Any]:
     """Copy the tensors at once, and write them in a thread, each rank what it holds."""
     tensors = {f"{WEIGHT}{name}": weight for name, weight in weights.items()} | dict(others)
-    writer = HuggingFaceStorageWriter(path=folder, save_distributed=True)
+    numbers = file_numbers(tensors, PIECE * dist.get_world_size(group))
+    writer = HuggingFaceStorageWriter(path=folder, save_distributed=True, fqn_to_index_mapping=numbers)
     future = async_save(tensors, storage_writer=writer, process_group=group)
     assert isinstance(future, Future)
     return future

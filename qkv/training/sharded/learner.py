@@ -28,7 +28,8 @@ from qkv.training.team import Team, TeamOrder
 
 @dataclass
 class ShardedLearner(Learner):
-    """Its model is sharded, so its tensors are DTensors; `twin` is the same model in one piece, on rank 0."""
+    """Its model is sharded, so its tensors are DTensors; `twin`, on rank 0, is the same model in one
+    piece, whose weights are there only while it is used."""
 
     module: LossModule
     team: Team
@@ -39,6 +40,8 @@ class ShardedLearner(Learner):
     """A checkpoint that is being written."""
 
     def __post_init__(self) -> None:
+        if self.twin is not None:
+            drop_weights(self.twin)
         self.saving = dist.new_group(backend="gloo")
         self._thread = ThreadPoolExecutor(1, "qkv-checkpoint")
 
@@ -69,17 +72,17 @@ class ShardedLearner(Learner):
                 assert isinstance(whole, DTensor)
                 value = whole.full_tensor()
                 if own is not None:
-                    own.copy_(value)
+                    own.data = value
 
     @contextmanager
     def _on_device(self) -> Iterator[Model]:
-        """The whole model; between its uses it waits in the memory of the host."""
+        """The whole model; between its uses its weights take no memory."""
         twin = self.twin if self.twin is not None else self.model
         try:
             yield twin.to(self.model.device)
         finally:
             if self.twin is not None:
-                self.twin.to(CPU)
+                drop_weights(self.twin)
 
     def take_part(self, order: TeamOrder, parent: Path, state: TrainState) -> None:
         if order == TeamOrder.GATHER:
@@ -140,6 +143,12 @@ class ShardedLearner(Learner):
             raise QkvError(
                 f"the checkpoint could not be written ({reason_of(error)}); the one before it is good"
             ) from error
+
+
+def drop_weights(model: Model) -> None:
+    """Free the weights of a model; each gets a new value before it is used again."""
+    for weight in model.parameters():
+        weight.data = weight.data.new_empty(0)
 
 
 def _complete(written: Future[Any], folder: ExitStack, then: Callable[[], None]) -> None:

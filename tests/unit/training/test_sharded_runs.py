@@ -14,6 +14,7 @@ from qkv.core.files import verify_folder, write_manifest
 from qkv.models.saved.folder import load_model
 from qkv.training.run.checkpoint import checkpoint_name, checkpoint_weights, list_checkpoints
 from qkv.training.run.folder import read_metrics
+from qkv.training.sharded.files import file_numbers
 from tests.support.forks import Forks
 from tests.support.ranks import run_ranks, start_ranks, train_with
 from tests.support.tiny import as_recipe, changed, leftovers, plain, validations_of, write_recipe
@@ -131,6 +132,25 @@ def test_a_checkpoint_in_parts_is_read_by_one_process(in_parts: Path, scratch: P
     averaged = dict(load_model(scratch / "average").model.named_parameters())
     for name, weight in checkpoint_weights(last).items():
         torch.testing.assert_close(averaged[name].detach(), weight)
+
+
+def test_a_rank_writes_several_files_if_it_holds_much() -> None:
+    """As many tensors in a file as fit; one that is larger than a file has one of its own."""
+    tensors = {name: torch.empty(size) for name, size in zip("abcdef", (3, 3, 2, 9, 1, 7), strict=True)}
+    assert file_numbers(tensors, 32) == {"a": 1, "b": 1, "c": 1, "d": 2, "e": 3, "f": 3}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_several_files_for_each_rank_is_resumed(data: Path, scratch: Path, forks: Forks) -> None:
+    recipe = changed(recipe_of(data, scratch / "run", 2, ema=None), model={"d_ff": 120_000})
+    train_with(forks, 2, write_recipe(scratch / "recipe.yaml", recipe))
+    last = list_checkpoints(scratch / "run" / "checkpoints")[-1]
+    names = sorted(path.name for path in last.glob("shard-*"))
+    assert len(names) > 4
+    assert {name.partition("-model")[0] for name in names} == {"shard-00001", "shard-00002"}
+    done = forks.qkv("train", "--resume", scratch / "run", "training.stop_after=3u", "training.sharding=none")
+    assert done.code == 0, done.err
+    assert losses(scratch / "run")[-1] < losses(scratch / "run")[0]
 
 
 def test_a_checkpoint_with_a_damaged_part_is_refused(checkpoint: Path) -> None:
