@@ -77,7 +77,7 @@ def recipe_of(options: argparse.Namespace, data: Path, src: str, tgt: str, updat
         "model": {**sizes, **layers, "residual": "pre", "positions": "rope", "dropout": options.dropout},
         "optimizer": "muon",
         "schedule": {"kind": "linear", "peak": peak, "warmup": max(1, min(100, updates // 5))},
-        "training": {"stop_after": f"{updates}u", "threads": 1},
+        "training": {"stop_after": f"{updates}u", "threads": 1, "precision": options.precision},
         "validation": {
             "every": f"{max(1, updates // 4)}u",
             "metrics": ["bleu_tok_lc"],

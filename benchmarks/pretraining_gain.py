@@ -75,7 +75,7 @@ def recipe_of(options: argparse.Namespace, dropout: float, updates: int, tokens:
         "model": {"kind": "text_to_text", **sizes, **layers, "dropout": dropout, "sentinels": 40},
         "optimizer": "muon",
         "schedule": {"kind": "linear", "peak": options.peak, "warmup": max(1, min(200, updates // 5))},
-        "training": {"stop_after": f"{updates}u", "threads": 1},
+        "training": {"stop_after": f"{updates}u", "threads": 1, "precision": options.precision},
     }
 
 

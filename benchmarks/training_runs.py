@@ -26,6 +26,7 @@ def tenth_parser(description: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--pairs", type=int, default=2900)
     parser.add_argument("--sources", type=int, default=1000, help="test pairs")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"], help="of matrix products in training")
     return parser
 
 

@@ -1,9 +1,9 @@
 """The fast twin of `qkv.functional.attention.scaled_dot_product`: only the output, without the weights.
 
 Without dropout, in float32, PyTorch's own kernel is the best one. With dropout on the weights it falls back to plain
-steps with slow random numbers, and in 16 bits its backward pass on a CPU does one tiny product at a time, up to 20 times
-slower; the batched products here are faster. In all cases a softmax over fewer numbers than a vector register holds
-is not vectorised and ten times slower, so rows that are a little too short are padded with masked keys.
+steps with slow random numbers, and in 16 bits its backward pass on a CPU does one tiny product at a time, up to 20
+times slower; the batched products here are faster. In all cases a softmax over fewer numbers than a vector register
+holds is not vectorised and ten times slower, so rows that are a little too short are padded with masked keys.
 """
 
 import math
