@@ -1,8 +1,8 @@
 """What glibc does with freed memory: keep it inside the process, or return it to the system at once.
 
-At first glibc returns a freed block above 128 KiB to the kernel, and the next allocation of that size is then paid page
-by page. A training step frees and allocates hundreds of such blocks; keeping them made whole steps 1.6 to 3 times faster
-on a CPU. A sharded model puts each layer together and frees it again, and what is kept of that adds up: two processes
+At first glibc returns a freed block above 128 KiB to the kernel, and the next allocation of that size is paid page
+by page. A training step frees and allocates hundreds of such blocks; keeping them made whole steps 1.6 to 3 times
+faster on a CPU. A sharded model puts each layer together and frees it, and what is kept of that adds up: two processes
 with 44 million parameters took 933 MiB where they needed 450.
 """
 
