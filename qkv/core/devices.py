@@ -90,6 +90,14 @@ def widest_float(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def multiplies_in_bfloat16(device: torch.device) -> bool:
+    """Whether the device has instructions for it, so that products in bfloat16 are faster than in float32."""
+    if device.type == "cpu":
+        # The first is what PyTorch was told to use, the second what the processor has.
+        return torch.backends.cpu.get_cpu_capability() == "AVX512" and torch.cpu._is_avx512_bf16_supported()
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """The type of matrix products on this device; None: that of their inputs."""
     kind = device.type

@@ -36,10 +36,11 @@ class TrainingConfig(Config):
     device: DeviceName = "auto"
     """Where the model is trained: auto (the accelerator if there is one, else the CPU), cpu, cuda, cuda:N, mps or
     xpu."""
-    precision: Literal["fp32", "bf16", "fp16", "tf32"] = "fp32"
-    """bf16: matrix products in bfloat16, weights and sums in float32; faster on CPUs that have it, from d_model 256.
+    precision: Literal["fp32", "bf16", "fp16", "tf32", "auto"] = "fp32"
+    """bf16: matrix products in bfloat16, weights and sums in float32; twice as fast on CPUs that have it (AVX512_BF16).
     fp16: the same in float16, with a loss that is scaled so that small gradients do not vanish. tf32: products of
-    float32 numbers cut to 19 bits, on CUDA devices that have it."""
+    float32 numbers cut to 19 bits, on CUDA devices that have it. auto: bf16 if the device has instructions for it, else
+    fp32; a resumed run keeps what it started with."""
     compile: Compile = "off"
     """Whether torch.compile writes the code of training: layers: of each layer of the Transformer; all: of the whole
     model, but not of its loss. The first updates take a minute or more, and results differ by rounding."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from qkv.config import differing_keys, dump_config, load_config, with_overrides
-from qkv.core.devices import CPU, choose_device
+from qkv.core.devices import CPU, choose_device, multiplies_in_bfloat16
 from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import refuse_pickles, write_atomic
 from qkv.core.outputs import refuse_inside
@@ -49,8 +49,8 @@ class Trainer:
             raise ArgumentError(
                 f"recipe: must be a Recipe, not {type_name(recipe)}; load_config(Recipe, FILE) reads one"
             )
-        begun = _begun(recipe.run) if recipe.training.workers == "auto" else None
-        self.recipe = _with_resolved_workers(recipe, begun)
+        begun = _begun(recipe.run) if "auto" in (recipe.training.workers, recipe.training.precision) else None
+        self.recipe = _resolved(recipe, begun)
         self.reporter = reporter
         self.resuming = False
         self.cluster: Team | None = None
@@ -182,12 +182,16 @@ class Trainer:
         return folder
 
 
-def _with_resolved_workers(recipe: Recipe, saved: Recipe | None = None) -> Recipe:
-    """Resolve `auto`: the number of the saved run, whose results depend on it, or of the cores or accelerators."""
-    if recipe.training.workers != "auto":
-        return recipe
-    workers = saved.training.workers if saved else _places(recipe.training.device)
-    return recipe.model_copy(update={"training": recipe.training.model_copy(update={"workers": workers})})
+def _resolved(recipe: Recipe, saved: Recipe | None = None) -> Recipe:
+    """Resolve `auto`, of workers and precision: as in the saved run, whose results depend on it, or by the machine."""
+    training, known = recipe.training, saved.training if saved else None
+    changes: dict[str, object] = {}
+    if training.workers == "auto":
+        changes["workers"] = known.workers if known else _places(training.device)
+    if training.precision == "auto":
+        fast = multiplies_in_bfloat16(choose_device(training.device))
+        changes["precision"] = known.precision if known else "bf16" if fast else "fp32"
+    return recipe.model_copy(update={"training": training.model_copy(update=changes)}) if changes else recipe
 
 
 def _places(device: str) -> int:
@@ -210,17 +214,17 @@ def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     if not config.is_file():
         refuse_pickles(Path(run))
         raise UsageError(f"{run}: holds no run (no config.yaml); give the folder of a run that was started")
-    return _with_resolved_workers(load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)}))
+    return _resolved(load_config(Recipe, config, overrides).model_copy(update={"run": Path(run)}))
 
 
 def _changed_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """The recipe with the overrides; raises UsageError if the run in its folder cannot be resumed with it."""
     saved = _saved_recipe(recipe.run)
-    changed = _with_resolved_workers(recipe, saved)
+    changed = _resolved(recipe, saved)
     if overrides:
         changed = with_overrides(Recipe, changed.model_dump(mode="json"), overrides, "recipe")
-        # An override that says auto means the cores of this machine.
-        changed = _with_resolved_workers(changed)
+        # An override that says auto means this machine.
+        changed = _resolved(changed)
     if fixed := [key for key in _differing(saved, changed) if not key.startswith(LOOP)]:
         raise UsageError(
             f"{recipe.run}: was started with another {', '.join(fixed)}; only training.* and validation.* can change "

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from qkv.core.errors import ArgumentError, UsageError
+from qkv.training import trainer as trainer_module
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.trainer import Trainer
@@ -72,6 +73,21 @@ def test_auto_stands_for_the_workers_that_the_run_has(
         (Trainer(recipe.model_copy(update={"run": scratch / "other"})), 2),
     ):
         assert trainer.recipe.training.workers == workers
+
+
+def test_auto_stands_for_the_precision_that_the_run_has(
+    data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bf16 where the machine has it; a run that goes on elsewhere keeps its own."""
+    recipe = as_recipe(changed(plain(data, scratch / "run", 8), training={"precision": "auto"}))
+    for has_it, precision in ((False, "fp32"), (True, "bf16")):
+        monkeypatch.setattr(trainer_module, "multiplies_in_bfloat16", lambda _, has_it=has_it: has_it)
+        assert Trainer(recipe).recipe.training.precision == precision
+    Trainer(recipe, SilentTrainingReporter()).train()
+    monkeypatch.setattr(trainer_module, "multiplies_in_bfloat16", lambda _: False)
+    assert Trainer(recipe).recipe.training.precision == "bf16"
+    assert Trainer.resume(recipe.run).recipe.training.precision == "bf16"
+    assert Trainer.resume(recipe.run, ["training.precision=auto"]).recipe.training.precision == "fp32"
 
 
 def test_another_recipe_is_refused_by_its_keys(data: Path, finished: Path) -> None:
