@@ -33,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--d-model", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2, help="of the encoder and of the decoder")
     parser.add_argument("--density", type=float, default=0.5, help="the share of a text that is in spans")
+    parser.add_argument("--whole", action="store_true", help="texts are to be said as wholes, not only their spans")
     parser.add_argument("--peak", type=float, default=3e-3, help="the highest learning rate")
     parser.add_argument("--tuning-dropout", type=float, default=0.2)
     return parser.parse_args()
@@ -83,10 +84,16 @@ def pretrained(options: argparse.Namespace, data: Path) -> RunFolder:
     corpora = {"train": {"kind": "lines", "path": "texts"}, "dev": {"kind": "lines", "path": "dev.texts"}}
     keys = recipe_of(options, 0.1, options.pretraining, 2048) | {
         "data": {"kind": "texts", "root": str(data.resolve()), **corpora, "max_tokens": 64},
-        "objective": {"smoothing": "none", "spans": {"density": options.density}},
+        "objective": {"smoothing": "none", "spans": {"density": options.density, "whole": options.whole}},
         "validation": {"every": f"{max(1, options.pretraining // 4)}u"},
     }
-    return trained(options.out, f"spans-{options.d_model}-{options.pretraining}", keys)
+    return trained(options.out, f"spans-{name_of(options)}", keys)
+
+
+def name_of(options: argparse.Namespace) -> str:
+    """Of a run of texts."""
+    target = "-whole" if options.whole else ""
+    return f"{options.d_model}-{options.pretraining}-{options.density}{target}"
 
 
 def translator(options: argparse.Namespace, data: Path, name: str, more: dict[str, Any]) -> RunFolder:
@@ -100,7 +107,7 @@ def translator(options: argparse.Namespace, data: Path, name: str, more: dict[st
         "objective": {"smoothing": {"kind": "uniform", "amount": 0.1}},
         "validation": validation,
     }
-    return trained(options.out, f"{name}-{options.d_model}-{options.pretraining}-{options.updates}", keys | more)
+    return trained(options.out, f"{name}-{options.updates}-{options.tuning_dropout}", keys | more)
 
 
 def main() -> None:
@@ -109,8 +116,8 @@ def main() -> None:
     data = write_data(options)
     spans = pretrained(options, data)
     runs = {
-        SCRATCH: translator(options, data, "scratch", {"tokenizers": str(spans.tokenizer.resolve())}),
-        TUNED: translator(options, data, "tuned", {"start_from": str(spans.path.resolve())}),
+        SCRATCH: translator(options, data, f"scratch-{options.d_model}", {"tokenizers": str(spans.tokenizer.resolve())}),
+        TUNED: translator(options, data, f"tuned-{name_of(options)}", {"start_from": str(spans.path.resolve())}),
     }
     print_comparison(runs, read_evaluation_set([], None, data / "test"), "bleu_tok_lc", "de")
 

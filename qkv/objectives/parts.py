@@ -47,6 +47,8 @@ class SpansConfig(Config):
     """The share of tokens that are in spans."""
     mean_length: float = Field(default=3.0, ge=1, le=1000)
     """The mean length of a span."""
+    whole: bool = False
+    """Predict the whole text (BART, Lewis et al. 2020), not only what is in spans."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class MaskedSpans:
 
     def _pair(self, text: list[int], seed: int) -> tuple[list[int], list[int]]:
         generator = torch.Generator().manual_seed(seed)
-        return corrupt_spans(text, self.sentinels, generator, self.config.density, self.config.mean_length)
+        source, target = corrupt_spans(text, self.sentinels, generator, self.config.density, self.config.mean_length)
+        return source, text if self.config.whole else target
 
 
 def nothing_learned(model: Model) -> LossReport:
@@ -74,7 +75,7 @@ class SpansKind(ObjectiveKind):
         return MaskedSpans(teacher, tokenizer.sentinels, tokenizer.special, config.spans)
 
     def epoch_weight(self, config: ObjectiveConfig, model: TextToTextConfig, train: TextStore) -> int:
-        """The spans, their sentinels, the closing one and END."""
+        """All target tokens of an epoch."""
         lengths, texts = np.unique(train.src_len - 1, return_counts=True)
         each = [target_length(int(length), model.sentinels, config.spans) for length in lengths]
         return int(texts @ np.array(each))
@@ -84,7 +85,10 @@ def target_length(length: int, sentinels: int, config: SpansConfig) -> int:
     """The tokens of a target made of a text of `length` tokens, END included; 0 for a text that is left out."""
     if length < 2:
         return 0
+    if config.whole:
+        return length + 1
     noise, spans = span_counts(length, config.density, config.mean_length)
+    # The spans, their sentinels, the closing one and END.
     return noise + min(spans, sentinels - 1) + 2
 
 
