@@ -4,6 +4,7 @@ Weights, gradients and the optimiser's state are float32 in all of them. With `b
 16 bits (autocast); softmax, norms, sums and the loss stay in float32.
 """
 
+import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ class Precision:
             raise UsageError(f"training.precision tf32 needs a CUDA device, not {self.device}; use fp32 or bf16")
         if self.name in LOW and not torch.amp.is_autocast_available(self.device.type):
             raise UsageError(f"training.precision {self.name} does not run on {self.device}; use fp32")
+        if self.device == CPU and self.name in LOW:
+            # oneDNN keeps the code of 1,024 shapes, and batches have new ones all the time: gigabytes in a long run.
+            os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
 

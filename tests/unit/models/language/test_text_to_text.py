@@ -11,7 +11,7 @@ from qkv.data.tasks.text_batch import collate_texts
 from qkv.models.language.text_to_text import TextToTextConfig
 from qkv.models.saved.folder import load_model
 from qkv.objectives.build import objective_of
-from qkv.objectives.language.spans import MaskedSpans
+from qkv.objectives.language.spans import MaskedSpans, target_length
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.models import ModelSteps, PrefixSteps
 from qkv.text import SPECIAL
@@ -62,6 +62,25 @@ def test_spans_of_a_batch() -> None:
     assert (len(pairs), left_out, pairs.examples) == (1, 1, [5])
     # 1 of 6 tokens is masked; END on both sides.
     assert (pairs.src.shape[1], pairs.num_tgt_tokens) == (7, 4)
+
+
+def test_the_target_may_be_the_whole_text() -> None:
+    """The source is corrupted as before; a target is the text and END."""
+    config = TextToTextConfig.model_validate(sizes())
+    tokenizers = config.tokenizers(words())
+    ids = tokenizers.src.encode_batch([SENTENCES[0], SENTENCES[1]])
+    batch = collate_texts(ids, SPECIAL, [5, 6])
+    made = {}
+    for whole in (False, True):
+        settings = ObjectiveConfig.model_validate({"spans": {"whole": whole}})
+        objective = objective_of(settings, config, "texts", tokenizers, lambda: torch.ones(1))
+        assert isinstance(objective, MaskedSpans)
+        made[whole], _ = objective.pairs(batch, [1, 2])
+        lengths = [target_length(len(text), config.sentinels, settings.spans) for text in ids]
+        assert made[whole].num_tgt_tokens == sum(lengths)
+    assert torch.equal(made[True].src, made[False].src)
+    for row, text in zip(made[True].tgt_out, ids, strict=True):
+        assert row[: len(text) + 1].tolist() == [*text, SPECIAL.eos]
 
 
 def test_a_batch_of_texts_of_one_token_counts_nothing() -> None:
