@@ -23,7 +23,7 @@ from training_runs import print_comparison, tenth_parser, trained, write_if_othe
 from qkv.evaluation.files import read_evaluation_set
 from qkv.training.run.folder import RunFolder
 
-SCRATCH, TUNED = "from scratch", "from masked spans"
+SCRATCH, TUNED = "from scratch", "from texts"
 
 
 def arguments() -> argparse.Namespace:
