@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.core.half import HalfLinears
 
 CPU = torch.device("cpu")
 NAMES = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?")
@@ -99,17 +100,29 @@ def multiplies_in_bfloat16(device: torch.device) -> bool:
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The type of matrix products on this device; None: that of their inputs."""
+    """The type that autocast gives to all matrix products on this device; None: that of their inputs."""
     kind = device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
     return None
 
 
+def linear_dtype(device: torch.device) -> torch.dtype | None:
+    """The type of the products of linear layers on this device, and of the vocabulary; None: that of their inputs."""
+    if device.type == "cpu" and HalfLinears.active:
+        return HalfLinears.active[-1]
+    return autocast_dtype(device)
+
+
 def autocast_to(
     device: torch.device, low: torch.dtype | None, cache: bool | None = None
 ) -> AbstractContextManager[object]:
-    """Context in which matrix products on this device have the type `low`; None: that of their inputs."""
+    """Context in which matrix products on this device have the type `low`, on a CPU only those of linear layers.
+
+    None: their type is that of their inputs.
+    """
+    if device.type == "cpu" and low is not None:
+        return HalfLinears(low)
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, low, enabled=low is not None, cache_enabled=cache)

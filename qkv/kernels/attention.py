@@ -1,9 +1,9 @@
 """The fast twin of `qkv.functional.attention.scaled_dot_product`: only the output, without the weights.
 
-Without dropout, in float32, PyTorch's own kernel is the best one. With dropout on the weights it falls back to plain
-steps with slow random numbers, and in 16 bits its backward pass on a CPU does one tiny product at a time, up to 20
-times slower; the batched products here are faster. In all cases a softmax over fewer numbers than a vector register
-holds is not vectorised and ten times slower, so rows that are a little too short are padded with masked keys.
+Without dropout PyTorch's own kernel is the best one; with dropout on the weights it falls back to plain
+steps with slow random numbers, and the batched products here are faster on a CPU. In both
+cases a softmax over fewer numbers than a vector register holds is not vectorised and ten times slower, so
+rows that are a little too short are padded with masked keys.
 """
 
 import math
@@ -23,9 +23,6 @@ from qkv.kernels.dropout import dropout_mask
 VECTOR = 16
 """Floats in the widest vector register."""
 
-MOST_WEIGHTS = 1 << 26
-"""Weights that may be held at once (256 MiB in float32) to compute in 16 bits by batched products."""
-
 
 def attention(
     q: Heads,
@@ -36,10 +33,10 @@ def attention(
     dropout: float = 0.0,
 ) -> ContextHeads:
     """softmax(Q Kᵀ / √d_k + bias) V over the allowed keys; `dropout` acts on the weights, after the softmax."""
-    if by_hand(q) and (dropout > 0 or _learns_in_16_bits(q, k)):
+    if dropout > 0 and by_hand(q):
         if low := autocast_dtype(q.device):
             q, k, v = q.to(low), k.to(low), v.to(low)
-        output: Tensor = _BatchedAttention.apply(q, k, v, mask, bias, dropout)
+        output: Tensor = _DropoutAttention.apply(q, k, v, mask, bias, dropout)
         return output
     allowed = mask
     if by_hand(q) and q.shape[2] > 1 and VECTOR // 2 < k.shape[2] < VECTOR:
@@ -47,12 +44,6 @@ def attention(
     if bias is not None:
         bias = bias.to(q.dtype) if allowed is None else bias.to(q.dtype).masked_fill(~allowed, -torch.inf)
     return F.scaled_dot_product_attention(q, k, v, allowed if bias is None else bias, dropout)
-
-
-def _learns_in_16_bits(q: Tensor, k: Tensor) -> bool:
-    """Whether there is a backward pass with products in 16 bits, for which all weights can be held."""
-    low = (autocast_dtype(q.device) or q.dtype).itemsize == 2
-    return low and torch.is_grad_enabled() and q.shape[:3].numel() * k.shape[2] <= MOST_WEIGHTS
 
 
 def _fill_up(
@@ -66,7 +57,7 @@ def _fill_up(
     return k, v, F.pad(mask, (0, missing)), None if bias is None else F.pad(bias, (0, missing))
 
 
-class _BatchedAttention(torch.autograd.Function):
+class _DropoutAttention(torch.autograd.Function):
     """The equation on contiguous [B·H, length, width] tensors, so that each product is one batched call."""
 
     @staticmethod
@@ -82,7 +73,7 @@ class _BatchedAttention(torch.autograd.Function):
         weights = torch.softmax(scores if additive is None else scores.add_(additive), dim=-1)
         if mask is not None and not (sees_a_key := mask.any(dim=-1, keepdim=True)).all():
             weights.mul_(sees_a_key)
-        dropped = dropout_mask(weights, rate) if rate > 0 else None
+        dropped = dropout_mask(weights, rate)
         output = torch.bmm(_apply(weights, dropped, v.dtype), v)
         ctx.save_for_backward(q, k, v, weights, dropped)
         return output.view(batch, heads, queries, -1)
@@ -94,8 +85,7 @@ class _BatchedAttention(torch.autograd.Function):
         upstream = _stack(upstream, 1)
         d_v = torch.bmm(_apply(weights, dropped, v.dtype).transpose(1, 2), upstream)
         d_weights = _wide(torch.bmm(upstream, v.transpose(1, 2))).view_as(weights)
-        if dropped is not None:
-            d_weights.mul_(dropped)
+        d_weights.mul_(dropped)
         d_scores = torch.ops.aten._softmax_backward_data(d_weights, weights, -1, weights.dtype)
         d_bias = None
         if ctx.needs_input_grad[4]:
@@ -117,8 +107,8 @@ def _wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _apply(weights: Tensor, dropped: Tensor | None, dtype: torch.dtype) -> Tensor:
-    return (weights if dropped is None else weights * dropped).to(dtype).flatten(0, 1)
+def _apply(weights: Tensor, dropped: Tensor, dtype: torch.dtype) -> Tensor:
+    return (weights * dropped).to(dtype).flatten(0, 1)
 
 
 def _additive(mask: Tensor | None, bias: Tensor | None, scores: Tensor, num_keys: int) -> Tensor | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from qkv.core.devices import autocast_dtype, autocast_to
+from qkv.core.devices import autocast_to, linear_dtype
 
 GENERATORS = ("cuda", "xpu")
 """Kinds of device whose random generators can be saved and set."""
@@ -15,7 +15,7 @@ GENERATORS = ("cuda", "xpu")
 
 @dataclass(frozen=True)
 class Moment:
-    """The state that a computation depends on besides tensors: random generators and autocast."""
+    """The state that a computation depends on besides tensors: random generators and the precision of products."""
 
     device: torch.device
     random: Tensor
@@ -25,7 +25,7 @@ class Moment:
     @classmethod
     def now(cls, device: torch.device) -> "Moment":
         own = torch.get_device_module(device.type).get_rng_state(device) if device.type in GENERATORS else None
-        return cls(device, torch.get_rng_state(), own, autocast_dtype(device))
+        return cls(device, torch.get_rng_state(), own, linear_dtype(device))
 
     @contextmanager
     def precision(self) -> Iterator[None]:

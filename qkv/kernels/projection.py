@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from qkv.core.devices import autocast_dtype, autocast_to
+from qkv.core.devices import autocast_to, linear_dtype
 from qkv.functional.losses import Smoothing
 
 Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
@@ -64,8 +64,8 @@ class _LossOfWalk(torch.autograd.Function):
 
 
 def _product_type(hidden: Tensor, weight: Tensor) -> torch.dtype:
-    """The dtype of the matrix products: autocast's, if it is enabled."""
-    return autocast_dtype(hidden.device) or torch.promote_types(hidden.dtype, weight.dtype)
+    """The dtype of the matrix products: that of linear layers."""
+    return linear_dtype(hidden.device) or torch.promote_types(hidden.dtype, weight.dtype)
 
 
 class ChunkedProjection:

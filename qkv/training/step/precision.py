@@ -1,11 +1,11 @@
 """The precision of matrix products in training: `fp32`, `tf32`, `bf16` or `fp16`.
 
 Weights, gradients and the optimiser's state are float32 in all of them. With `bf16` and `fp16` matrix products run in
-16 bits (autocast); softmax, norms, sums and the loss stay in float32.
+16 bits (autocast, on a CPU those of linear layers and of the vocabulary); softmax, norms, sums and the loss stay in
+float32.
 """
 
-import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -33,9 +33,6 @@ class Precision:
             raise UsageError(f"training.precision tf32 needs a CUDA device, not {self.device}; use fp32 or bf16")
         if self.name in LOW and not torch.amp.is_autocast_available(self.device.type):
             raise UsageError(f"training.precision {self.name} does not run on {self.device}; use fp32")
-        if self.device == CPU and self.name in LOW:
-            # oneDNN keeps the code of 1,024 shapes, and batches have new ones all the time: gigabytes in a long run.
-            os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
 
@@ -45,7 +42,7 @@ class Precision:
 
     def autocast_step(self) -> AbstractContextManager[object]:
         """Context of the optimiser's step: Muon's products need no more than bfloat16, but more range than float16."""
-        return autocast_to(self.device, torch.bfloat16 if self.name == "bf16" else None)
+        return torch.autocast(self.device.type, torch.bfloat16) if self.name == "bf16" else nullcontext()
 
     @property
     def low(self) -> torch.dtype | None:
