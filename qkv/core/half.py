@@ -1,7 +1,7 @@
 """Linear layers in 16 bits on a CPU: what `torch.autocast` is for, with shapes that come again.
 
-oneDNN writes code for every new shape of a product, and keeps some of it for ever: batches have new shapes all the time,
-and a run under `torch.autocast` took 22 GB within an hour. Here the rows of a product are padded with zeros to a
+oneDNN writes code for every new shape of a product, and keeps some of it for ever. Batches have new shapes all the
+time, and a run under `torch.autocast` took 22 GB within an hour. Here the rows of a product are padded with zeros to a
 multiple of 256, at no cost, since they are copied into 16 bits anyway. Only linear layers count for the time; products
 inside attention, whose shapes vary in more ways, stay in float32.
 """

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from qkv.core.devices import autocast_to, linear_dtype
+from qkv.core.half import padded_rows
 from qkv.functional.losses import Smoothing
 
 Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
@@ -102,7 +103,7 @@ class ChunkedProjection:
         if self.weight.dtype == z.dtype:
             torch.mm(hidden, self.weight.t(), out=z)
         else:
-            z.copy_(hidden @ self.weight.t())
+            z.copy_((padded_rows(hidden, hidden.dtype) @ self.weight.t())[: len(z)])
         return z if self.bias is None else z.add_(self.bias)
 
     def smooth(self, hidden: Tensor) -> Tensor:
@@ -112,14 +113,17 @@ class ChunkedProjection:
 
     def add_gradients(self, start: int, hidden: Tensor, g: Tensor, scale: Tensor, row_weights: Tensor) -> None:
         """`g` times `scale` of its row is ∂L/∂z without the background's share, which `row_weights` scale."""
-        narrow = g.to(self.weight.dtype)
-        scaled = (hidden * scale[:, None]).to(narrow.dtype)
+        scaled, low = hidden * scale[:, None], self.weight.dtype
         d_hidden = self.d_hidden[start : start + len(g)]
-        d_hidden.copy_(narrow @ self.weight).mul_(scale[:, None]).addr_(row_weights, self.pull, alpha=-1)
-        if narrow.dtype == self.d_weight.dtype:
-            self.d_weight.addmm_(narrow.t(), scaled)
+        if low == self.d_weight.dtype:
+            d_hidden.copy_(g.to(low) @ self.weight)
+            self.d_weight.addmm_(g.to(low).t(), scaled.to(low))
         else:
-            self.d_weight += narrow.t() @ scaled
+            # In 16 bits only shapes that come again: see qkv.core.half.
+            narrow = padded_rows(g, low)
+            d_hidden.copy_((narrow @ self.weight)[: len(g)])
+            self.d_weight += narrow.t() @ padded_rows(scaled, low)
+        d_hidden.mul_(scale[:, None]).addr_(row_weights, self.pull, alpha=-1)
         if self.bias is not None:
             self.d_bias += scale @ g
 
