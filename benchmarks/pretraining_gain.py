@@ -116,7 +116,9 @@ def main() -> None:
     data = write_data(options)
     spans = pretrained(options, data)
     runs = {
-        SCRATCH: translator(options, data, f"scratch-{options.d_model}", {"tokenizers": str(spans.tokenizer.resolve())}),
+        SCRATCH: translator(
+            options, data, f"scratch-{options.d_model}", {"tokenizers": str(spans.tokenizer.resolve())}
+        ),
         TUNED: translator(options, data, f"tuned-{name_of(options)}", {"start_from": str(spans.path.resolve())}),
     }
     print_comparison(runs, read_evaluation_set([], None, data / "test"), "bleu_tok_lc", "de")

@@ -109,12 +109,10 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 def linear_dtype(device: torch.device) -> torch.dtype | None:
     """The type of the products of linear layers on this device, and of the vocabulary; None: that of their inputs."""
-    if device.type == "cpu" and HalfLinears.active:
-        return HalfLinears.active[-1]
-    return autocast_dtype(device)
+    return (HalfLinears.current() if device.type == "cpu" else None) or autocast_dtype(device)
 
 
-def autocast_to(
+def products_in(
     device: torch.device, low: torch.dtype | None, cache: bool | None = None
 ) -> AbstractContextManager[object]:
     """Context in which matrix products on this device have the type `low`, on a CPU only those of linear layers.
@@ -123,6 +121,13 @@ def autocast_to(
     """
     if device.type == "cpu" and low is not None:
         return HalfLinears(low)
+    return autocast_to(device, low, cache)
+
+
+def autocast_to(
+    device: torch.device, low: torch.dtype | None, cache: bool | None = None
+) -> AbstractContextManager[object]:
+    """`torch.autocast` to the type `low`; None: without autocast."""
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, low, enabled=low is not None, cache_enabled=cache)

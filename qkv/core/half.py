@@ -29,6 +29,11 @@ class HalfLinears(TorchFunctionMode):
         super().__init__()
         self.low = low
 
+    @classmethod
+    def current(cls) -> torch.dtype | None:
+        """The type of the innermost context; None outside of all."""
+        return cls.active[-1] if cls.active else None
+
     def __enter__(self) -> "HalfLinears":
         self.active.append(self.low)
         return super().__enter__()  # type: ignore[no-any-return,no-untyped-call]  # nor this

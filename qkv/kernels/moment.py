@@ -1,13 +1,14 @@
 """Exact recomputation, for kernels that save no activations."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from qkv.core.devices import autocast_to, linear_dtype
+from qkv.core.devices import autocast_dtype, autocast_to
+from qkv.core.half import HalfLinears
 
 GENERATORS = ("cuda", "xpu")
 """Kinds of device whose random generators can be saved and set."""
@@ -21,16 +22,20 @@ class Moment:
     random: Tensor
     device_random: Tensor | None
     low: torch.dtype | None
+    """Of autocast."""
+    linears: torch.dtype | None
+    """Of linear layers on a CPU."""
 
     @classmethod
     def now(cls, device: torch.device) -> "Moment":
         own = torch.get_device_module(device.type).get_rng_state(device) if device.type in GENERATORS else None
-        return cls(device, torch.get_rng_state(), own, linear_dtype(device))
+        return cls(device, torch.get_rng_state(), own, autocast_dtype(device), HalfLinears.current())
 
     @contextmanager
     def precision(self) -> Iterator[None]:
         # Without autocast's cache: it would reuse weights that were cast without a gradient.
-        with autocast_to(self.device, self.low, cache=False):
+        linears = nullcontext() if self.linears is None else HalfLinears(self.linears)
+        with autocast_to(self.device, self.low, cache=False), linears:
             yield
 
     @contextmanager

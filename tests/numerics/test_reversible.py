@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from qkv.core.devices import CPU, linear_dtype, products_in
 from qkv.kernels.dropout import dropout
 from qkv.kernels.recompute import Branch, Step, reversible, undo
 from tests.support.memory import saved_bytes
@@ -95,6 +96,21 @@ def test_what_is_kept_does_not_grow_with_the_depth() -> None:
 
     assert kept(24, backwards=True) == kept(2, backwards=True) > 0
     assert kept(24, backwards=False) > 10 * kept(2, backwards=False)
+
+
+def test_linear_layers_in_16_bits_are_so_again_in_the_backward_pass() -> None:
+    linear = nn.Linear(WIDTH, WIDTH)
+    seen: list[torch.dtype | None] = []
+
+    def branch(x: Tensor) -> Tensor:
+        seen.append(linear_dtype(CPU))
+        return linear(x)
+
+    x = torch.randn(3, WIDTH, requires_grad=True)
+    with products_in(CPU, torch.bfloat16):
+        a, b = reversible(x, x, [Step(branch, list(linear.parameters()))])
+    (a + b).sum().backward()
+    assert seen == [torch.bfloat16, torch.bfloat16]
 
 
 def test_the_precision_of_autocast_comes_back_in_the_backward_pass() -> None:

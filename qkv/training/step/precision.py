@@ -5,12 +5,12 @@ Weights, gradients and the optimiser's state are float32 in all of them. With `b
 float32.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
 
-from qkv.core.devices import CPU, autocast_to
+from qkv.core.devices import CPU, autocast_to, products_in
 from qkv.core.errors import UsageError
 
 LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -38,11 +38,11 @@ class Precision:
 
     def autocast(self, cache: bool | None = None) -> AbstractContextManager[object]:
         """Context of the forward pass; `cache`: whether weights in 16 bits are kept until its end."""
-        return autocast_to(self.device, self.low, cache)
+        return products_in(self.device, self.low, cache)
 
     def autocast_step(self) -> AbstractContextManager[object]:
         """Context of the optimiser's step: Muon's products need no more than bfloat16, but more range than float16."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.name == "bf16" else nullcontext()
+        return autocast_to(self.device, torch.bfloat16 if self.name == "bf16" else None)
 
     @property
     def low(self) -> torch.dtype | None:

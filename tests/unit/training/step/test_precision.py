@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from qkv.core.errors import UsageError
+from qkv.core.half import comes_again
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from qkv.training.progress import SilentTrainingReporter
@@ -41,6 +42,37 @@ class Types(TorchDispatchMode):
         if name in ("mm", "addmm", "bmm", "linear"):
             self.products |= given
         return func(*args, **(kwargs or {}))
+
+
+class Shapes(TorchDispatchMode):
+    """The shapes of all matrix products in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[tuple[torch.Size, ...]] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().removeprefix("aten::").split(".")[0]
+        if name in ("mm", "addmm", "bmm", "baddbmm") and args[-1].dtype == torch.bfloat16:
+            self.seen.add(tuple(each.shape for each in args if isinstance(each, Tensor)))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "shaw"])
+def test_products_in_bfloat16_have_few_shapes_whatever_the_batches(positions: str) -> None:
+    """oneDNN keeps something for each shape as long as the process lives."""
+    model = small_model(dropout=0.1, attention_dropout=0.1, positions=positions)
+    objective = ObjectiveConfig().build(VOCAB, SPECIAL, lambda: torch.ones(VOCAB))
+    with Shapes() as shapes:
+        for rows in range(20, 40):
+            batch = batch_of([(1 + (rows + row) % 12, 1 + (3 * rows + row) % 13) for row in range(rows)])
+            with Precision("bf16").autocast():
+                report = objective.training_loss(model, batch, 1)
+            report.sum.backward()
+    # The model's own sizes are below 64.
+    of_rows = {size for product in shapes.seen for shape in product for size in shape if size > 64}
+    assert of_rows
+    assert all(size == comes_again(size) for size in of_rows)
 
 
 @pytest.mark.parametrize("residual", ["post", "pre"])
