@@ -10,7 +10,6 @@ from pydantic import AfterValidator
 from torch import Tensor
 
 from qkv.core.errors import UsageError
-from qkv.core.half import HalfLinears
 
 CPU = torch.device("cpu")
 NAMES = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?")
@@ -105,23 +104,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
     return None
-
-
-def linear_dtype(device: torch.device) -> torch.dtype | None:
-    """The type of the products of linear layers on this device, and of the vocabulary; None: that of their inputs."""
-    return (HalfLinears.current() if device.type == "cpu" else None) or autocast_dtype(device)
-
-
-def products_in(
-    device: torch.device, low: torch.dtype | None, cache: bool | None = None
-) -> AbstractContextManager[object]:
-    """Context in which matrix products on this device have the type `low`, on a CPU only those of linear layers.
-
-    None: their type is that of their inputs.
-    """
-    if device.type == "cpu" and low is not None:
-        return HalfLinears(low)
-    return autocast_to(device, low, cache)
 
 
 def autocast_to(

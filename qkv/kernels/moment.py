@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qkv.core.devices import autocast_dtype, autocast_to
-from qkv.core.half import HalfLinears
+from qkv.kernels.half.linears import HalfLinears
 
 GENERATORS = ("cuda", "xpu")
 """Kinds of device whose random generators can be saved and set."""

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from qkv.core.devices import autocast_to, linear_dtype
-from qkv.core.half import padded_rows
+from qkv.core.devices import autocast_to
 from qkv.functional.losses import Smoothing
+from qkv.kernels.half.linears import linear_dtype, padded_rows
 
 Walk = Callable[["ChunkedProjection"], tuple[Tensor, Tensor]]
 """Visits all rows and accumulates their gradients in the projection; returns (loss, nll) and the row weights."""
@@ -119,7 +119,7 @@ class ChunkedProjection:
             d_hidden.copy_(g.to(low) @ self.weight)
             self.d_weight.addmm_(g.to(low).t(), scaled.to(low))
         else:
-            # In 16 bits only shapes that come again: see qkv.core.half.
+            # In 16 bits only shapes that come again: see qkv.kernels.half.linears.
             narrow = padded_rows(g, low)
             d_hidden.copy_((narrow @ self.weight)[: len(g)])
             self.d_weight += narrow.t() @ padded_rows(scaled, low)

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from qkv.core.devices import CPU, linear_dtype, products_in
-from qkv.core.half import ROWS, HalfLinears, comes_again
+from qkv.core.devices import CPU
+from qkv.kernels.half.linears import ROWS, HalfLinears, comes_again, linear_dtype, products_in
 from qkv.kernels.moment import Moment
 
 

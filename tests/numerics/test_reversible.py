@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from qkv.core.devices import CPU, linear_dtype, products_in
+from qkv.core.devices import CPU
 from qkv.kernels.dropout import dropout
+from qkv.kernels.half.linears import linear_dtype, products_in
 from qkv.kernels.recompute import Branch, Step, reversible, undo
 from tests.support.memory import saved_bytes
 

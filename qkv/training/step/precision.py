@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from qkv.core.devices import CPU, autocast_to, products_in
+from qkv.core.devices import CPU, autocast_to
 from qkv.core.errors import UsageError
+from qkv.kernels.half.linears import products_in
 
 LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST_SCALE = 2.0**16

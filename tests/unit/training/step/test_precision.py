@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from qkv.core.errors import UsageError
-from qkv.core.half import comes_again
+from qkv.kernels.half.linears import comes_again
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL
 from qkv.training.progress import SilentTrainingReporter

@@ -7,6 +7,7 @@ inside attention, whose shapes vary in more ways, stay in float32.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
+
+from qkv.core.devices import autocast_dtype, autocast_to
 
 ROWS = 256
 """Rows of a product are a multiple of this, or a power of two below it."""
@@ -36,10 +39,11 @@ class HalfLinears(TorchFunctionMode):
 
     def __enter__(self) -> "HalfLinears":
         self.active.append(self.low)
-        return super().__enter__()  # type: ignore[no-any-return,no-untyped-call]  # nor this
+        super().__enter__()
+        return self
 
     def __exit__(self, *reason: Any) -> None:
-        super().__exit__(*reason)  # type: ignore[no-untyped-call]  # PyTorch has not annotated it
+        super().__exit__(*reason)
         self.active.pop()
 
     def __torch_function__(
@@ -54,8 +58,25 @@ def half_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, lo
     """x Wᵀ + b, the product in the type `low`; the names are those of `F.linear`."""
     if torch.compiler.is_compiling():
         return F.linear(input.to(low), weight.to(low), None if bias is None else bias.to(low)).to(input.dtype)
-    product: Tensor = _HalfLinear.apply(input, weight, bias, low)  # type: ignore[no-untyped-call]  # nor this
+    product: Tensor = _HalfLinear.apply(input, weight, bias, low)
     return product
+
+
+def linear_dtype(device: torch.device) -> torch.dtype | None:
+    """The type of the products of linear layers on this device, and of the vocabulary; None: that of their inputs."""
+    return (HalfLinears.current() if device.type == "cpu" else None) or autocast_dtype(device)
+
+
+def products_in(
+    device: torch.device, low: torch.dtype | None, cache: bool | None = None
+) -> AbstractContextManager[object]:
+    """Context in which matrix products on this device have the type `low`, on a CPU only those of linear layers.
+
+    None: their type is that of their inputs.
+    """
+    if device.type == "cpu" and low is not None:
+        return HalfLinears(low)
+    return autocast_to(device, low, cache)
 
 
 class _HalfLinear(torch.autograd.Function):
@@ -75,7 +96,8 @@ class _HalfLinear(torch.autograd.Function):
         d_rows = padded_rows(upstream, weight.dtype)
         d_x = unpadded(d_rows @ weight, ctx.shape, x_type) if ctx.needs_input_grad[0] else None
         d_weight = (d_rows.T @ rows).to(weight_type) if ctx.needs_input_grad[1] else None
-        d_bias = upstream.flatten(0, -2).sum(dim=0).to(weight_type) if ctx.with_bias else None
+        # Rounded like the gradient of the weight, so that it does not depend on the type in which a bias is held.
+        d_bias = upstream.flatten(0, -2).sum(dim=0).to(weight.dtype).to(weight_type) if ctx.with_bias else None
         return d_x, d_weight, d_bias, None
 
 

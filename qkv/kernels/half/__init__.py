@@ -1,0 +1,1 @@
+"""Products in 16 bits on a CPU."""
