@@ -12,9 +12,10 @@ Then, in our environment:
 
 What is equal: the text, cut beforehand into pieces by one SentencePiece model (BPE, 8,000, both languages together) and
 read by all as whitespace-separated tokens; the vocabulary, but for special symbols; 4+4 layers, width 128, feed-forward
-256, 4 heads, one shared embedding matrix, dropout 0.3, label smoothing 0.1, Adam with clipping, fp32; batches of 4,096
+256, 4 heads, one shared embedding matrix, dropout 0.3, label smoothing 0.1, Adam with clipping; batches of 4,096
 tokens, padding included. Each system uses all cores in the best way it has on a CPU: the peers by threads in one
 process, ours by one process a core. What else differs, because a peer cannot do otherwise, is said in peers/configs.py.
+`--precisions fp32 bf16` trains ours and eole in both; JoeyNMT has nothing but fp32 on a CPU.
 
 What is counted: target tokens that are not padding, with the end of the sentence, that the model was trained on,
 divided by the seconds of those updates. An update lasts from the end of the one before to its own end, so reading the
@@ -50,7 +51,7 @@ MakeConfig = Callable[[Path, Path, int], dict[str, Any]]
 PROBE = Path(__file__).parent / "peers" / "probe.py"
 
 
-def run_ours(qkv: Path, data: Path, run: Path, updates: int) -> Path:
+def run_ours(qkv: Path, precision: str, data: Path, run: Path, updates: int) -> Path:
     """Train with `qkv train`; the path of its metrics, one line an update."""
     recipe = {
         "run": str(run / "model"),
@@ -61,7 +62,7 @@ def run_ours(qkv: Path, data: Path, run: Path, updates: int) -> Path:
         "model": {"preset": "tiny", "dropout": DROPOUT, "feed_forward_dropout": DROPOUT, "share_embeddings": "all"},
         "objective": {"smoothing": {"kind": "uniform", "amount": LABEL_SMOOTHING}},
         "schedule": {"kind": "constant", "peak": LEARNING_RATE},
-        "training": {"stop_after": f"{updates}u", "workers": "auto"},
+        "training": {"stop_after": f"{updates}u", "workers": "auto", "precision": precision},
     }
     (run / "recipe.yaml").write_text(json.dumps(recipe, indent=2), encoding="utf-8")
     launch([str(qkv), "train", str(run / "recipe.yaml")], run / "log.txt")
@@ -109,7 +110,7 @@ def measure(systems: dict[str, Train], options: argparse.Namespace) -> tuple[dic
             shutil.rmtree(run, ignore_errors=True)
             run.mkdir(parents=True)
             speeds[name].append(tokens_per_second(train(run), options.warmup, options.updates))
-            print(f"turn {repeat + 1}/{options.repeats}  {name:8} {speeds[name][-1]:8,.0f} tgt tok/s", flush=True)
+            print(f"turn {repeat + 1}/{options.repeats}  {name:9} {speeds[name][-1]:8,.0f} tgt tok/s", flush=True)
     return speeds, max(busy, default=None)
 
 
@@ -134,6 +135,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--joeynmt-python", type=Path, help="the same for JoeyNMT")
     parser.add_argument("--qkv", type=Path, default=Path(sys.executable).with_name("qkv"), help="our command")
     parser.add_argument("--peers-only", action="store_true", help="do not run ours")
+    parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32"], help="of ours and eole")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--updates", type=int, default=60, help="updates that are measured in each run")
     parser.add_argument("--warmup", type=int, default=10, help="updates before them that are not")
@@ -148,14 +150,18 @@ def main() -> None:
     data, total = options.work / "data", options.warmup + options.updates
     write_pieces(options.data, data)
     systems: dict[str, Train] = {}
-    if not options.peers_only:
-        systems["qkv"] = functools.partial(run_ours, options.qkv.absolute(), data, updates=total)
-    for peer, python, config in (
-        ("eole", options.eole_python, eole_config),
-        ("joeynmt", options.joeynmt_python, joeynmt_config),
-    ):
-        if python:
-            systems[peer] = functools.partial(run_peer, peer, python.absolute(), config, data, updates=total)
+    for precision in options.precisions:
+        suffix = "" if precision == "fp32" else f"-{precision}"
+        if not options.peers_only:
+            train_ours = functools.partial(run_ours, options.qkv.absolute(), precision)
+            systems["qkv" + suffix] = functools.partial(train_ours, data, updates=total)
+        if options.eole_python:
+            config = functools.partial(eole_config, precision=precision)
+            train_eole = functools.partial(run_peer, "eole", options.eole_python.absolute(), config)
+            systems["eole" + suffix] = functools.partial(train_eole, data, updates=total)
+    if options.joeynmt_python:
+        train_joeynmt = functools.partial(run_peer, "joeynmt", options.joeynmt_python.absolute(), joeynmt_config)
+        systems["joeynmt"] = functools.partial(train_joeynmt, data, updates=total)
     speeds, busy = measure(systems, options)
     figures = report(speeds)
     if busy is not None and busy > MAX_BUSY:

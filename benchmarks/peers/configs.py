@@ -12,7 +12,7 @@ DROPOUT, LABEL_SMOOTHING, BATCH_TOKENS = 0.3, 0.1, 4096
 LEARNING_RATE = 0.0005
 
 
-def eole_config(data: Path, run: Path, updates: int) -> dict[str, Any]:
+def eole_config(data: Path, run: Path, updates: int, precision: str = "fp32") -> dict[str, Any]:
     training = {
         "train_steps": updates,
         "valid_steps": updates + 1,
@@ -32,7 +32,7 @@ def eole_config(data: Path, run: Path, updates: int) -> dict[str, Any]:
         "attention_dropout": [0.0],
         "label_smoothing": LABEL_SMOOTHING,
         "param_init_method": "xavier_uniform",
-        "compute_dtype": "fp32",
+        "compute_dtype": precision,
         "log_attention_entropy": False,  # on by default, costs time and trains nothing
         "world_size": 1,
         "gpu_ranks": [],

@@ -229,6 +229,22 @@ def verify_folder(folder: Path) -> Manifest:
     return manifest
 
 
+def set_aside(folder: Path) -> None:
+    """Rename a damaged folder to damaged-NAME, in the place of an earlier one: it may be the only copy."""
+    aside = folder.with_name(f"damaged-{folder.name}")
+    if os.path.lexists(aside):
+        remove_folder(aside)
+    folder.rename(aside)
+
+
+def remove_folder(folder: Path) -> None:
+    """Of a link only the link, as its owner may have put the folder elsewhere on purpose."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
+
+
 def refuse_pickles(folder: Path) -> None:
     """Refuse a folder that torch.distributed.checkpoint wrote: its metadata are a pickle, which runs code when read."""
     if (folder / ".metadata").is_file() or any(folder.glob("*.distcp")):

@@ -16,9 +16,10 @@ def newton_schulz(matrix: Float[Tensor, "*stack M N"], steps: int = 5) -> Float[
     """
     a, b, c = COEFFICIENTS
     tall = matrix.shape[-2] > matrix.shape[-1]
-    x: Tensor = matrix.mT if tall else matrix
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    x: Tensor = (matrix.mT if tall else matrix).reshape(-1, *sorted(matrix.shape[-2:]))
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
     for _ in range(steps):
-        gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.mT if tall else x
+        gram = torch.bmm(x, x.mT)
+        # A product and a sum in one call: in bfloat16 half of the time would go into the sums.
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).reshape(matrix.shape).to(matrix.dtype)

@@ -1,12 +1,44 @@
-"""Fast twins of `qkv.functional.positions`: nothing larger than the attention weights is materialised."""
+"""Fast twins of `qkv.functional.positions`, which write less to memory: nothing larger than the attention weights."""
 
 import math
+from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from qkv.core.devices import by_hand
 from qkv.core.shapes import AttentionWeights, Heads
-from qkv.functional.positions import DistanceBias, Distances
+from qkv.functional import positions as plain
+from qkv.functional.positions import DistanceBias, Distances, Waves
+
+
+def rotate_halves(x: Float[Tensor, "*rows E"], cos: Waves, sin: Waves) -> Float[Tensor, "*rows E"]:
+    """The rotation of the pairs (x_i, x_i+d/2), written into the result: no halves that are joined afterwards.
+
+    Its gradient is the rotation back. No gradient flows to `cos` and `sin`.
+    """
+    if not by_hand(x) or not torch.is_grad_enabled():
+        # For the single token of a decoding step the equation itself is faster.
+        return plain.rotate_halves(x, cos, sin)
+    turned: Tensor = _RotateHalves.apply(x, cos, sin)
+    return turned
+
+
+class _RotateHalves(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        turned = x * torch.cat([cos, cos], dim=-1)
+        (first, second), (new_first, new_second) = x.chunk(2, dim=-1), turned.chunk(2, dim=-1)
+        new_first.addcmul_(second, sin, value=-1)
+        new_second.addcmul_(first, sin)
+        return turned
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        cos, sin = ctx.saved_tensors
+        return _RotateHalves.apply(upstream, cos, -sin), None, None
 
 
 def shaw_scores(q: Heads, table: Float[Tensor, "C E"], row: Distances) -> AttentionWeights:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from qkv.config.base import Config
 from qkv.data.batch import Batch
+from qkv.data.config import as_list
 from qkv.functional.losses import Smoothing, no_smoothing
 from qkv.models.base import Model
 from qkv.objectives.attention import AnyAttentionLoss, AttentionLoss
@@ -25,11 +26,6 @@ from qkv.objectives.smoothing import AnySmoothing, Frequencies, Others
 from qkv.text.special import SpecialIds
 
 
-def _as_list(value: Any) -> Any:
-    """A single loss is accepted where a list is expected."""
-    return value if isinstance(value, (list, tuple)) else [value]
-
-
 class ObjectiveConfig(Config):
     """Cross-entropy of the target given the source."""
 
@@ -43,7 +39,7 @@ class ObjectiveConfig(Config):
     """Minimum-risk training of a model that is trained already: the expected cost of its own outputs."""
     consistency: AnyConsistency | None = None
     """A second pass in training that should agree with the first; about twice the time per update."""
-    attention: Annotated[tuple[AnyAttentionLoss, ...], BeforeValidator(_as_list)] = ()
+    attention: Annotated[tuple[AnyAttentionLoss, ...], BeforeValidator(as_list)] = ()
     """Losses on the weights of cross-attention, in training only: one, or a list of them."""
     glancing: GlancingConfig | None = None
     """Glancing training; for the decoders nat, ctc and dag."""

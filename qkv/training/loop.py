@@ -61,19 +61,37 @@ class Loop:
 
     def run(self) -> None:
         """Train until `stop_after` is reached, patience runs out, or a signal asks to stop."""
-        while True:
-            if self.recorder:
-                self._keep_up(self.recorder)
-            self.began = time.monotonic()
-            if self._agree_to_stop():
-                break
+        while self._decide() if self.team.is_main else self._follow():
             self.update_once()
+        self.learner.finish()
+
+    def _decide(self) -> bool:
+        """On rank 0, between two updates: validate and save, and tell all whether to go on.
+
+        They are told to stop last of all: what is sharded is validated and saved by all of them.
+        """
         if self.recorder:
+            self._keep_up(self.recorder)
+        self.began = time.monotonic()
+        self.state.progress.minutes = (self.began - self.started) / 60
+        stop = self._done() >= 1 or bool(self.recorder and self.recorder.wants_to_stop(self.state))
+        if stop and self.recorder:
             if self._done() >= 1 and not self.state.finished:
                 # Time ran out after the recorder last validated and saved.
                 self._keep_up(self.recorder)
             self.recorder.close(self.state)
-        self.learner.finish()
+        self.team.tell(TeamOrder.STOP if stop else TeamOrder.GO_ON, self.state.progress.minutes)
+        return not stop
+
+    def _follow(self) -> bool:
+        """On every other rank: take part in what rank 0 does between two updates, until it goes on or stops."""
+        while True:
+            order, minutes = self.team.hear()
+            if order in (TeamOrder.GO_ON, TeamOrder.STOP):
+                self.began = time.monotonic()
+                self.state.progress.minutes = minutes  # the clock of all is that of rank 0
+                return order == TeamOrder.GO_ON
+            self.learner.take_part(order, RunFolder(self.recipe.run).checkpoints, self.state)
 
     def _keep_up(self, recorder: Recorder) -> None:
         """Validate and save if it is time to."""
@@ -82,25 +100,6 @@ class Loop:
 
     def _done(self) -> float:
         return self.state.progress.of(self.recipe.training.stop_after)
-
-    def _agree_to_stop(self) -> bool:
-        """The clock of all is that of rank 0, which also decides."""
-        if self.team.is_main:
-            stop = bool(self.recorder and self.recorder.wants_to_stop(self.state))
-            order, minutes = TeamOrder.STOP if stop else TeamOrder.GO_ON, (time.monotonic() - self.started) / 60
-            self.team.tell(order, minutes)
-        else:
-            order, minutes = self._followed()
-        self.state.progress.minutes = minutes
-        return order == TeamOrder.STOP or self._done() >= 1
-
-    def _followed(self) -> tuple[TeamOrder, float]:
-        """Take part in what rank 0 does between two updates, until it goes on or stops."""
-        while True:
-            order, minutes = self.team.hear()
-            if order in (TeamOrder.GO_ON, TeamOrder.STOP):
-                return order, minutes
-            self.learner.take_part(order, RunFolder(self.recipe.run).checkpoints, self.state)
 
     def update_once(self) -> None:
         """One step of the optimiser, from `accumulate` batches of the epoch's plan."""

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from qkv.config import Config, ExtensibleConfig, Period
 from qkv.config.base import WRITTEN_BY_QKV
 from qkv.core.devices import DeviceName
-from qkv.core.errors import ConfigError
+from qkv.core.errors import ConfigError, UsageError
 from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.tasks import AnyData
 from qkv.evaluation.metrics.registry import METRICS, MetricName
@@ -20,7 +20,7 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.search.default import search_problem
 from qkv.search.kinds import AnySearch
 from qkv.text import TextConfig
-from qkv.training.optimizers import AdamWConfig, AnyOptimizer
+from qkv.training.optimizers import AdamWConfig, AnyOptimizer, optimizers
 from qkv.training.outputs import outputs
 from qkv.training.schedules import AnySchedule, InverseSqrtConfig
 from qkv.training.step.compiled import Compile
@@ -104,11 +104,17 @@ class ValidationConfig(Config):
     With no kind, the keys are those of greedy."""
 
     @model_validator(mode="after")
-    def _best_is_measured(self) -> "ValidationConfig":
+    def _can_be_measured(self) -> "ValidationConfig":
         if self.best != "loss" and self.best not in self.metrics:
             raise ValueError(f"best is {self.best}, which must then also be in metrics")
-        if self.language is None and (needing := [name for name in self.metrics if METRICS[name].needs_language]):
-            raise ValueError(f"{needing[0]} needs the language of the targets: give validation.language, such as de")
+        for name in self.metrics:
+            if METRICS[name].needs_language:
+                if self.language is None:
+                    raise ValueError(f"{name} needs the language of the targets: give validation.language, such as de")
+                try:
+                    METRICS[name].for_language(self.language)
+                except UsageError as error:
+                    raise ValueError(f"language: {error}, or leave {name} out of metrics") from error
         return self
 
     def scored_by(self) -> dict[str, Any]:
@@ -214,7 +220,7 @@ class Recipe(ExtensibleConfig):
         if not self.optimizer.shards:
             raise ValueError(
                 f"training.sharding: optimizer {self.optimizer.kind} cannot update a sharded model; use "
-                "adamw or muon, or sharding none"
+                f"{' or '.join(kind for kind in optimizers.names() if optimizers[kind].shards)}, or sharding none"
             )
         if self.objective.risk is not None:
             raise ValueError("training.sharding: objective.risk decodes while it learns; use sharding none")

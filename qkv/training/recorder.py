@@ -174,7 +174,7 @@ class Recorder:
         """After a change of `validation`: scores of different kinds cannot be compared."""
         assert self.validator is not None
         metric = self.recipe.validation.best
-        score = self.validator(load_model(self.run.best).model, tick).scores[metric]
+        score = self.validator(load_model(self.run.best).model.to(self.learner.model.device), tick).scores[metric]
         if score == state.best_score:
             return
         before = (state.scored_by or {}).get("best", "another score")

@@ -1,7 +1,7 @@
 """Trains a recipe or resumes a run: the entry point for programs and for the command line."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ from qkv.core.errors import ArgumentError, CorruptFolder, UsageError
 from qkv.core.files import refuse_pickles, write_atomic
 from qkv.core.outputs import refuse_inside
 from qkv.data.tasks import task_of
-from qkv.kernels.threads import bounded_workers, cores
+from qkv.kernels.threads import bounded_workers, cores, using_threads
 from qkv.text.given import checked_texts, type_name
 from qkv.training.distributed import local_team, torchrun_team
 from qkv.training.progress import TrainingReporter, default_training_reporter
@@ -79,7 +79,8 @@ class Trainer:
         set_memory(training.sharding, device)
         Precision(training.precision, device).prepare()
         run = RunFolder(self.recipe.run)
-        with torchrun_team(training.device, training.timeout) as self.cluster:
+        # The caller's threads are again as they were when training is over.
+        with using_threads(torch.get_num_threads()), torchrun_team(training.device, training.timeout) as self.cluster:
             if self.cluster and not self.cluster.is_main:
                 return self._follow_in(run, self.cluster)
             return self._lead_in(run)
@@ -123,11 +124,15 @@ class Trainer:
             run.clear()
             write_atomic(run.config, dump_config(self.recipe))
         prepared = self._prepare(run, reporter)
-        require_training_memory(self.recipe, prepared)
+        require_training_memory(self.recipe, prepared, self.cluster.world if self.cluster else None)
         checkpoint = self._checkpoint(run, reporter)
-        if self.resuming:
-            # Not before: an invalid override must not damage the saved recipe.
-            write_atomic(run.config, dump_config(self.recipe))
+        # Not before: an invalid override must not damage the saved recipe. The other ranks read it.
+        with _recipe_changed(run, self.recipe) if self.resuming else nullcontext():
+            return self._lead_team(run, prepared, checkpoint, reporter)
+
+    def _lead_team(
+        self, run: RunFolder, prepared: PreparedData, checkpoint: Path | None, reporter: TrainingReporter
+    ) -> Result:
         training = self.recipe.training
         assert training.workers != "auto"
         if self.cluster:
@@ -180,6 +185,22 @@ class Trainer:
         if self.recipe.training.ema:
             require_average(folder)
         return folder
+
+
+@contextmanager
+def _recipe_changed(run: RunFolder, recipe: Recipe) -> Iterator[None]:
+    """Context in which the run has the recipe `recipe`, for the workers to read; a UsageError brings back the old one.
+
+    Some keys turn out to be wrong only when the model is built. Once a checkpoint was made with them, they stay.
+    """
+    before, checkpoints = run.config.read_text(encoding="utf-8"), list_checkpoints(run.checkpoints)
+    write_atomic(run.config, dump_config(recipe))
+    try:
+        yield
+    except UsageError:
+        if list_checkpoints(run.checkpoints) == checkpoints:
+            write_atomic(run.config, before)
+        raise
 
 
 def _resolved(recipe: Recipe, saved: Recipe | None = None) -> Recipe:

@@ -1,6 +1,7 @@
 """The examples in the docstrings of the public names are run."""
 
 import contextlib
+import copy
 import doctest
 import inspect
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import qkv
+from qkv.evaluation.metrics import registry
 from qkv.training.progress import SilentTrainingReporter
 
 
@@ -27,8 +29,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> Iterator[Path]:
-    """The current folder of one example."""
+def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder of one example, whose metric is forgotten afterwards: other tests look at all of them."""
+    monkeypatch.setattr(registry, "METRICS", copy.deepcopy(registry.METRICS))
     shutil.copytree(trained, tmp_path / "copy")
     with contextlib.chdir(tmp_path / "copy"):
         yield tmp_path / "copy"

@@ -28,11 +28,13 @@ def nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     quickly = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    before = signal.getsignal(signal.SIGTERM)  # Ray leaves one of its own
     node = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "_system_config": quickly})
     cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
     yield cluster
     cluster.shutdown()
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Models other than the Transformer from the command line: train, resume, translate, score, export."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ def recipe(kind: str, data: Path, run: Path, updates: int) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=MODELS)
 def run(request: pytest.FixtureRequest, data: Path, in_memory: Path, forks: Forks) -> Path:
     kind: str = request.param
-    ended = forks.qkv("train", write_recipe(in_memory / f"{kind}.yaml", recipe(kind, data, in_memory / kind, 8)))
+    folder = Path(tempfile.mkdtemp(dir=in_memory))
+    ended = forks.qkv("train", write_recipe(folder / "recipe.yaml", recipe(kind, data, folder / kind, 8)))
     assert ended.code == 0, ended.stderr
-    return in_memory / kind
+    return folder / kind
 
 
 def test_it_is_saved_and_loaded(run: Path, scratch: Path) -> None:

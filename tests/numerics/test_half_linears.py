@@ -1,5 +1,7 @@
 """Linear layers in 16 bits on a CPU: what autocast computes, in shapes that come again."""
 
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +10,7 @@ from torch import nn
 from qkv.core.devices import CPU
 from qkv.kernels.half.linears import ROWS, HalfLinears, comes_again, linear_dtype, products_in
 from qkv.kernels.moment import Moment
+from qkv.layers.feed_forward import FeedForward, ReluFeedForward
 
 
 @pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
@@ -30,6 +33,41 @@ def test_values_and_gradients_are_those_of_rounded_inputs(shape: tuple[int, ...]
     for result, exact in zip(found, wanted, strict=True):
         largest = float(exact.detach().abs().max())
         torch.testing.assert_close(result.double(), exact, rtol=2 * rounding, atol=4 * rounding * largest)
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(3, 7), (ROWS,), (3, ROWS - 1), (2, 0)])
+def test_the_feed_forward_network_is_that_of_two_layers(shape: tuple[int, ...], low: torch.dtype) -> None:
+    """The same numbers are rounded at the same places; only the gradient of the inner bias is summed otherwise."""
+    network = ReluFeedForward(6, 24)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter)
+    x, upstream = torch.randn(*shape, 6).requires_grad_(), torch.randn(*shape, 6)
+    leaves = [x, *network.parameters()]
+    found = []
+    for transform in (network.transform, lambda x: FeedForward.transform(network, x)):
+        with HalfLinears(low):
+            y = transform(x)
+        found.append([y, *torch.autograd.grad(y, leaves, upstream)])
+    for fused, plain in zip(*found, strict=True):
+        assert fused.dtype == torch.float32
+        scale = float(plain.detach().abs().max()) if plain.numel() else 0.0
+        torch.testing.assert_close(fused, plain, rtol=0, atol=2 * torch.finfo(low).eps * scale)
+
+
+@pytest.mark.parametrize(("dropout", "kept"), [(0.0, [torch.bfloat16]), (0.5, [torch.float32] * 2 + [torch.bfloat16])])
+def test_how_often_the_hidden_layer_is_kept(dropout: float, kept: list[torch.dtype]) -> None:
+    """With dropout in it, also for the backward passes of relu and of the dropout."""
+    network, found = ReluFeedForward(6, 24, dropout), []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.shape == (ROWS, 24):
+            found.append(tensor.dtype)
+        return tensor
+
+    with HalfLinears(torch.bfloat16), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        network(torch.randn(1, ROWS, 6))
+    assert found == kept
 
 
 def test_results_can_be_changed_in_place() -> None:
@@ -60,6 +98,20 @@ def test_only_linear_layers_are_in_16_bits_and_contexts_end() -> None:
         assert linear_dtype(CPU) == torch.bfloat16
     assert linear_dtype(CPU) is None
     assert torch.equal(inside, x @ x)
+
+
+def test_a_context_holds_in_its_thread_only() -> None:
+    """Another thread, such as one that translates, goes on in 32 bits."""
+    network, x, found = ReluFeedForward(4, 8), torch.randn(2, 3, 4), []
+    wanted = network(x)
+    with HalfLinears(torch.bfloat16):
+        other = threading.Thread(target=lambda: found.append((HalfLinears.current(), network(x))))
+        other.start()
+        other.join()
+        assert not torch.equal(network(x), wanted)
+    ((low, output),) = found
+    assert low is None
+    assert torch.equal(output, wanted)
 
 
 def test_few_shapes_for_many_batches() -> None:

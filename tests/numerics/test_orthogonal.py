@@ -31,3 +31,13 @@ def test_scale_of_the_matrix_does_not_matter() -> None:
 
 def test_zeros_stay_zeros() -> None:
     assert not newton_schulz(torch.zeros(2, 3, 4)).any()
+
+
+def test_bfloat16_still_brings_singular_values_near_to_one() -> None:
+    stack = torch.randn(8, 32, 64, generator=torch.Generator().manual_seed(5))
+    with torch.autocast("cpu", torch.bfloat16):
+        directions = newton_schulz(stack)
+    values = torch.linalg.svdvals(directions)
+    assert directions.dtype == torch.float32
+    assert float(values.min()) > 0.6
+    assert float(values.max()) < 1.3

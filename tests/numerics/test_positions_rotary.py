@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from qkv.functional.positions import rotary_angles, rotate_halves, rotate_pairs
+from qkv.kernels import positions as fast
 from qkv.layers.positions.rope import Rope
 
 WIDTH = 8
@@ -68,3 +69,24 @@ def test_the_layer_keeps_a_table_that_grows(x: Tensor) -> None:
         cos, sin = waves(pos if pos.dim() == 1 else pos[:, None])
         torch.testing.assert_close(rope.rotate(x, pos), rotate_halves(x, cos, sin), rtol=0, atol=1e-12)
     torch.testing.assert_close(rope.rotate(x.float(), POSITIONS), rope.rotate(x, POSITIONS).float())
+
+
+@pytest.mark.parametrize("rows", [(2, 3), (1, 1), (0, 3)])
+def test_the_kernel_turns_like_the_equation_forwards_and_back(rows: tuple[int, int]) -> None:
+    """Also for what it gets in practice: a slice of wider rows, with the heads beside each other."""
+    random = torch.Generator().manual_seed(1)
+    wide = torch.randn(rows[0], len(POSITIONS), 2, rows[1], WIDTH, dtype=torch.float64, generator=random)
+    upstream = torch.randn(*rows, len(POSITIONS), WIDTH, dtype=torch.float64, generator=random)
+    found = []
+    for form in (rotate_halves, fast.rotate_halves):
+        x = wide.clone().requires_grad_()
+        turned = form(x[:, :, 1].transpose(1, 2), *waves(POSITIONS))
+        found.append((turned, *torch.autograd.grad(turned, x, upstream)))
+    for plain, kernel in zip(*found, strict=True):
+        torch.testing.assert_close(kernel, plain, rtol=0, atol=1e-12)
+
+
+def test_the_gradient_of_the_kernel(x: Tensor) -> None:
+    cos, sin = waves(POSITIONS)
+    assert torch.autograd.gradcheck(lambda x: fast.rotate_halves(x, cos, sin), (x.requires_grad_(),))
+    assert torch.autograd.gradgradcheck(lambda x: fast.rotate_halves(x, cos, sin) ** 2, (x,))

@@ -13,13 +13,23 @@ from tests.support.tiny import write_data
 
 
 @pytest.fixture(scope="session")
-def in_memory() -> Iterator[Path]:
+def memory_root() -> Iterator[Path]:
     """A folder where syncing costs nothing, if the machine has one."""
     shared_memory = Path("/dev/shm")
     parent = shared_memory if os.access(shared_memory, os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="qkv-test-", dir=parent))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def in_memory(memory_root: Path) -> Path:
+    """A new folder in it for one module.
+
+    Where pytest-xdist moves tests between its workers, a worker may come back to a module that it has left, and set its
+    fixtures up once more: they must not find what they wrote the first time.
+    """
+    return Path(tempfile.mkdtemp(dir=memory_root))
 
 
 @pytest.fixture
@@ -29,15 +39,15 @@ def scratch(in_memory: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def data(in_memory: Path) -> Path:
+def data(memory_root: Path) -> Path:
     """The tiny corpus."""
-    return write_data(in_memory / "data")
+    return write_data(memory_root / "data")
 
 
 @pytest.fixture(scope="session")
-def forks(in_memory: Path) -> Iterator[Forks]:
+def forks(memory_root: Path) -> Iterator[Forks]:
     """Processes that start quickly."""
-    folder = in_memory / "forks"
+    folder = memory_root / "forks"
     folder.mkdir()
     parent = Forks(folder)
     yield parent

@@ -37,12 +37,12 @@ def recipe_of(data: Path, run: Path, updates: int = 60, **validation: Any) -> di
 
 
 @pytest.fixture(scope="session")
-def long_data(in_memory: Path) -> Path:
-    return write_long(in_memory / "long")
+def long_data(memory_root: Path) -> Path:
+    return write_long(memory_root / "long")
 
 
 @pytest.fixture(scope="session")
-def long_run(in_memory: Path, long_data: Path) -> Path:
+def long_run(memory_root: Path, long_data: Path) -> Path:
     """A model that has learnt all of it."""
-    Trainer(as_recipe(recipe_of(long_data, in_memory / "long-run"))).train()
-    return in_memory / "long-run"
+    Trainer(as_recipe(recipe_of(long_data, memory_root / "long-run"))).train()
+    return memory_root / "long-run"

@@ -95,10 +95,13 @@ def choose(names: str | None, test: "EvaluationSet", language: str | None) -> li
     """The metrics that were asked for, or those that fit the test set. `language` is that of --lang, if it is given."""
     from qkv.evaluation.metrics.default import default_metrics
     from qkv.evaluation.metrics.registry import choose_metrics
+    from qkv.evaluation.metrics.sacre import moses_languages
 
-    language = language or test.language
     if names is not None:
-        return choose_metrics([name.strip() for name in names.split(",")], language)
+        return choose_metrics([name.strip() for name in names.split(",")], language or test.language)
+    if language is None and test.language is not None and test.language in moses_languages():
+        # A recipe may name a language that Moses has no rules for; nobody asked for them here.
+        language = test.language
     chosen = default_metrics(test.references, test.sources, language)
     typer.echo(
         f"measured: {', '.join(chosen.names)}, since {test.name} holds {chosen.why}; --metrics chooses", err=True

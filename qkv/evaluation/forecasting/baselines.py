@@ -1,7 +1,7 @@
 """Forecasts that need no network: the last value, the last season, and linear regression."""
 
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -36,16 +36,23 @@ def fit_linear(train: SeriesBatch, dev: SeriesBatch | None) -> Forecast:
     def error(found: Forecast) -> float:
         return float(np.square((found(past) - future) / scale).mean())
 
-    candidates = (_ridge(train, CENTRES[centre], strength) for centre, strength in product(CENTRES, STRENGTHS))
-    return min(candidates, key=error)
+    return min((each for centre in CENTRES.values() for each in _ridges(train, centre)), key=error)
 
 
-def _ridge(batch: SeriesBatch, centre: Forecast, strength: float) -> Forecast:
+def _ridges(batch: SeriesBatch, centre: Forecast) -> Iterator[Forecast]:
+    """Ridge regressions, one for each strength."""
     past, future, scale = _arrays(batch)
     middle = centre(past)
     inputs, wanted = (past - middle) / scale, (future - middle) / scale
-    weights = np.linalg.solve(inputs.T @ inputs + strength * np.eye(inputs.shape[1]), inputs.T @ wanted)
-    return lambda windows: (windows - centre(windows)) @ weights + centre(windows)
+    squares, products = inputs.T @ inputs, inputs.T @ wanted
+    for strength in STRENGTHS:
+        # They are float64 already, which the types of numpy do not say.
+        weights = np.linalg.solve(squares + strength * np.eye(len(squares)), products).astype(np.float64, copy=False)
+        yield partial(_regressed, weights, centre)
+
+
+def _regressed(weights: Values, centre: Forecast, windows: Values) -> Values:
+    return (windows - centre(windows)) @ weights + centre(windows)
 
 
 def _arrays(batch: SeriesBatch) -> tuple[Values, Values, Values]:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Score
 
 
+def moses_languages() -> list[str]:
+    """The codes of the languages for which Moses has rules of its own."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return sorted(set(NonbreakingPrefixes().available_langs.values()))
+
+
 def moses_tokenizer(language: str) -> Callable[[str], str]:
     """A function from text to its tokens with a space between them, in the order of the corpus' own script.
 
@@ -23,14 +30,10 @@ def moses_tokenizer(language: str) -> Callable[[str], str]:
     (and one less when it is lower-cased last).
     """
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
-    from sacremoses.corpus import NonbreakingPrefixes
 
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    known = moses_languages()
     if language not in known:
-        raise UsageError(
-            f"Moses has no rules for the language {language!r}; give one of {', '.join(known)} "
-            "(for any other language it takes the rules of en)"
-        )
+        raise UsageError(f"Moses has no rules for the language {language!r}; give one of {', '.join(known)}")
     # The papers ran the Perl script, whose treatment of a few quotation marks differs.
     normalizer = MosesPunctNormalizer(language, perl_parity=True)
     tokenizer = MosesTokenizer(language)

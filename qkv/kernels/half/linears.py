@@ -6,6 +6,7 @@ multiple of 256, at no cost, since they are copied into 16 bits anyway. Only lin
 inside attention, whose shapes vary in more ways, stay in float32.
 """
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
@@ -22,11 +23,19 @@ ROWS = 256
 """Rows of a product are a multiple of this, or a power of two below it."""
 
 
-class HalfLinears(TorchFunctionMode):
-    """Context in which `F.linear` multiplies in 16 bits; its inputs, outputs and gradients keep their types."""
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.types: list[torch.dtype] = []
 
-    active: ClassVar[list[torch.dtype]] = []
-    """The types of all such contexts, the innermost last."""
+
+class HalfLinears(TorchFunctionMode):
+    """Context in which `F.linear` multiplies in 16 bits; its inputs, outputs and gradients keep their types.
+
+    As every mode of torch functions, it holds in its thread only.
+    """
+
+    _active: ClassVar[_Active] = _Active()
+    """The types of all such contexts of a thread, the innermost last."""
 
     def __init__(self, low: torch.dtype) -> None:
         super().__init__()
@@ -35,16 +44,17 @@ class HalfLinears(TorchFunctionMode):
     @classmethod
     def current(cls) -> torch.dtype | None:
         """The type of the innermost context; None outside of all."""
-        return cls.active[-1] if cls.active else None
+        types = cls._active.types
+        return types[-1] if types else None
 
     def __enter__(self) -> "HalfLinears":
-        self.active.append(self.low)
+        self._active.types.append(self.low)
         super().__enter__()
         return self
 
     def __exit__(self, *reason: Any) -> None:
         super().__exit__(*reason)
-        self.active.pop()
+        self._active.types.pop()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.core.devices import by_hand
-from qkv.functional.positions import rotary_angles, rotate_halves
+from qkv.functional.positions import rotary_angles
+from qkv.kernels.positions import rotate_halves
 from qkv.layers.positions.base import Positions, PositionsConfig, positions
 
 

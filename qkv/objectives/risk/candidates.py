@@ -8,6 +8,7 @@ from torch import Tensor
 from qkv.data.batch import Batch, padded
 from qkv.functional.noise import draw_tokens
 from qkv.models.base import Model
+from qkv.models.transformer.channels import auxiliary_losses
 from qkv.text.special import NEVER_OUTPUT, SpecialIds
 
 Candidates = list[list[list[int]]]
@@ -41,15 +42,22 @@ def _distinct(outputs: Sequence[list[int]]) -> list[list[int]]:
 
 
 def sequence_log_probs(model: Model, batch: Batch, candidates: Candidates, special: SpecialIds) -> list[Tensor]:
-    """log p(Y | X) of each candidate of each sentence, END included, from one parallel pass with gradients."""
+    """log p(Y | X) of each candidate of each sentence, END included, from one parallel pass with gradients.
+
+    An auxiliary loss of the model is that of a sentence: the mean over its candidates.
+    """
     rows = torch.tensor([row for row, each in enumerate(candidates) for _ in each], dtype=torch.long)
     outputs = [output for each in candidates for output in each]
     tgt_in, _ = padded([[special.bos, *output] for output in outputs], special.pad)
     tgt_out, keep = padded([[*output, special.eos] for output in outputs], special.pad)
     rows, tgt_in, tgt_out, keep = (part.to(batch.src.device) for part in (rows, tgt_in, tgt_out, keep))
     given = Batch(batch.src[rows], batch.src_keep[rows], tgt_in, tgt_out, keep.float(), list(range(len(rows))))
-    states, context = model(given)
+    counts = [len(each) for each in candidates]
+    with auxiliary_losses.listen() as costs:
+        states, context = model(given)
+    for cost in costs:
+        auxiliary_losses.say(torch.stack([part.mean() for part in cost.split(counts)]))
     log_probs = model.head.log_probs(states[keep], context.at(keep), never=NEVER_OUTPUT)
     each_token = log_probs.gather(1, tgt_out[keep][:, None])[:, 0]
     sums = torch.zeros(keep.shape, dtype=each_token.dtype, device=keep.device).masked_scatter(keep, each_token)
-    return list(sums.sum(dim=1).split([len(each) for each in candidates]))
+    return list(sums.sum(dim=1).split(counts))

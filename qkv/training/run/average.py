@@ -25,14 +25,20 @@ def average_run(path: Path, out: Path, last: int | None = None, best: int | None
     if out.exists():
         raise UsageError(f"{out}: exists already; choose another folder for the average")
     refuse_kept("--out", out)
+    if not run.config.is_file():
+        raise UsageError(
+            f"{path}: is not the folder of a run, which has a config.yaml and checkpoints/; "
+            "give one that qkv train wrote"
+        )
     recipe = load_config(SavedRecipe, run.config)
     if recipe.optimizer.averages:
-        raise UsageError(
-            f"{path}: was trained by the optimizer {recipe.optimizer.kind}, which averages already; use {run.best}"
-        )
+        there = f"use {run.best}" if run.best.exists() else "resume the run: it is saved as best/ when it is validated"
+        raise UsageError(f"{path}: the optimizer {recipe.optimizer.kind} averages already; {there}")
     folders = list_checkpoints(run.checkpoints)
     chosen = folders[-last:] if last else best_checkpoints(folders, recipe.validation)[:best]
     wanted = last or best
+    if best and folders and not chosen:
+        raise UsageError(f"{path}: its checkpoints have no scores: the run was not validated; use --last {best}")
     if len(chosen) != wanted:
         raise UsageError(
             f"{path}: {len(chosen)} such checkpoints are there, not {wanted}; raise training.keep_last or "

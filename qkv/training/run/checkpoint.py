@@ -2,13 +2,12 @@
 
 import json
 import math
-import shutil
 from pathlib import Path
 
 from torch import Tensor
 
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
-from qkv.core.files import verify_folder
+from qkv.core.files import remove_folder, set_aside, verify_folder
 from qkv.core.reading import read_record
 from qkv.core.temporary import unique_name
 from qkv.evaluation.metrics.registry import METRICS, REDEFINED
@@ -94,10 +93,7 @@ def newest_good(parent: Path) -> tuple[Path, list[str]]:
             damaged[folder] = str(error)
             continue
         for other in damaged:
-            aside = other.with_name(f"damaged-{other.name}")
-            if aside.exists():
-                _remove(aside)
-            other.rename(aside)
+            set_aside(other)
         return folder, list(damaged.values())
     reasons = "; ".join(damaged.values()) or "none was written"
     raise QkvError(f"{parent}: holds no usable checkpoint ({reasons}); start the run again in a new folder")
@@ -117,15 +113,7 @@ def rotate(parent: Path, training: TrainingConfig, validation: ValidationConfig,
             # Renamed first: a removal that is interrupted never leaves something that looks like a checkpoint.
             doomed = unique_name(folder)
             folder.rename(doomed)
-            _remove(doomed)
-
-
-def _remove(folder: Path) -> None:
-    """Of a link only the link, as its owner may have put the folder elsewhere on purpose."""
-    if folder.is_symlink():
-        folder.unlink()
-    else:
-        shutil.rmtree(folder)
+            remove_folder(doomed)
 
 
 def best_checkpoints(folders: list[Path], validation: ValidationConfig) -> list[Path]:

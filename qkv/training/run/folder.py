@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from qkv.core.errors import CorruptFolder, QkvError, UsageError
-from qkv.core.files import crc32_of, verify_folder
+from qkv.core.files import crc32_of, set_aside, verify_folder
 from qkv.core.outputs import claim_folder, mark_folder, read_marker
 from qkv.core.reading import open_file, parse_record
-from qkv.core.temporary import remove_leftovers
+from qkv.core.temporary import OLD, TEMPORARY, remove_leftovers
 
 LOCK = "run.lock"
 
@@ -146,7 +146,7 @@ class RunFolder:
                 path.unlink()
 
     def verify_prepared(self) -> None:
-        """Compare tokenizers and data with their manifests; the damaged ones are removed and CorruptFolder raised."""
+        """Compare tokenizers and data with their manifests; damaged ones are set aside and CorruptFolder is raised."""
         damaged = []
         for folder in (self.tokenizer, self.train_data, self.dev_data):
             try:
@@ -154,21 +154,22 @@ class RunFolder:
                     verify_folder(folder)
             except CorruptFolder as error:
                 damaged.append(error)
-                shutil.rmtree(folder)
+                set_aside(folder)
         if damaged:
             raise damaged[0]
 
     def set_best_aside(self) -> None:
         """Rename a damaged best/ to damaged-best/, so that a new one can take its place."""
         if self.best.exists():
-            aside = self.path / f"damaged-{self.best.name}"
-            if aside.exists():
-                shutil.rmtree(aside)
-            self.best.rename(aside)
+            set_aside(self.best)
 
     def is_used(self) -> bool:
-        """Whether a new run would destroy something here."""
-        return self.best.exists() or any(self.checkpoints.glob("step-*"))
+        """Whether a new run would destroy something here; a checkpoint that was never completed is nothing.
+
+        One that was just being replaced is complete: `clean` renames it back.
+        """
+        names = [path.name for path in self.checkpoints.glob("step-*")]
+        return self.best.exists() or any(not name.endswith(TEMPORARY) or name.endswith(OLD) for name in names)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -1,15 +1,21 @@
 """A recipe that is trained again: the same one goes on or is finished, another one is refused, nothing is lost."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from qkv.config import load_config
 from qkv.core.errors import ArgumentError, UsageError
+from qkv.core.temporary import old_name, unique_name
 from qkv.training import trainer as trainer_module
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
+from qkv.training.recorder import Recorder, UpdateRecord
+from qkv.training.run.state import TrainState
 from qkv.training.trainer import Trainer
 from tests.support.forks import Forks
 from tests.support.tiny import as_recipe, assert_same, changed, plain, write_recipe
@@ -170,3 +176,63 @@ def test_the_command_says_what_to_type(data: Path, scratch: Path, finished: Path
         ended = forks.qkv("train", *words)
         assert ended.code == 2
         assert ended.complaint.startswith(sentence)
+
+
+def test_a_key_that_turns_out_to_be_wrong_leaves_the_saved_recipe(data: Path, scratch: Path) -> None:
+    """That a model has no layers to recompute is known only when it is built."""
+    recipe = plain(data, scratch / "run", 4) | {"model": {"kind": "recurrent", "d_model": 16}}
+    Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
+    before = (scratch / "run" / "config.yaml").read_bytes()
+    with pytest.raises(UsageError, match="activation_checkpointing"):
+        Trainer.resume(scratch / "run", ["training.activation_checkpointing=true"], SilentTrainingReporter()).train()
+    assert (scratch / "run" / "config.yaml").read_bytes() == before
+    resumed = Trainer.resume(scratch / "run", ["training.stop_after=6u"], SilentTrainingReporter())
+    assert resumed.train().updates == 6
+
+
+def test_a_first_checkpoint_that_was_never_completed_is_no_run(data: Path, scratch: Path) -> None:
+    """A process was killed while it wrote it: the same command starts anew."""
+    Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentTrainingReporter()).train()
+    shutil.rmtree(scratch / "run" / "best")
+    (checkpoint,) = (scratch / "run" / "checkpoints").iterdir()
+    checkpoint.rename(unique_name(checkpoint))
+    assert Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentTrainingReporter()).train().updates == 2
+
+
+def test_a_checkpoint_that_was_being_replaced_is_a_run(data: Path, scratch: Path) -> None:
+    """A process was killed between the two renames: the old one is complete, and a new run would remove it."""
+    Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentTrainingReporter()).train()
+    shutil.rmtree(scratch / "run" / "best")
+    (checkpoint,) = (scratch / "run" / "checkpoints").iterdir()
+    checkpoint.rename(old_name(unique_name(checkpoint)))
+    with pytest.raises(UsageError, match="already holds"):
+        Trainer(as_recipe(plain(data, scratch / "run", 2) | {"seed": 5}), SilentTrainingReporter()).train()
+    resumed = Trainer.resume(scratch / "run", ["training.stop_after=4u"], SilentTrainingReporter())
+    assert resumed.train().updates == 4
+
+
+def test_keys_that_a_checkpoint_was_made_with_stay(data: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run fails in the middle: its last checkpoint was made with the changed recipe, which resumes it."""
+    Trainer(as_recipe(plain(data, scratch / "run", 4)), SilentTrainingReporter()).train()
+    updated = Recorder.updated
+
+    def failing(recorder: Recorder, state: TrainState, record: UpdateRecord) -> None:
+        updated(recorder, state, record)
+        if state.progress.updates == 7:
+            raise UsageError("something that is seen late")
+
+    monkeypatch.setattr(Recorder, "updated", failing)
+    words = ["training.stop_after=8u", "training.save_every=1u", "training.keep_last=9"]
+    with pytest.raises(UsageError, match="seen late"):
+        Trainer.resume(scratch / "run", words, SilentTrainingReporter()).train()
+    assert load_config(Recipe, scratch / "run" / "config.yaml").training.keep_last == 9
+
+
+def test_training_leaves_the_number_of_threads(data: Path, scratch: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        Trainer(as_recipe(plain(data, scratch / "run", 1)), SilentTrainingReporter()).train()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

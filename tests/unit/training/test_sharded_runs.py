@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from qkv.training.run.folder import read_metrics
 from qkv.training.sharded.files import file_numbers
 from tests.support.forks import Forks
 from tests.support.ranks import run_ranks, start_ranks, train_with
-from tests.support.tiny import as_recipe, changed, leftovers, plain, validations_of, write_recipe
+from tests.support.tiny import as_recipe, changed, leftovers, lines_of, plain, validations_of, write_recipe
 
 SHARDED: dict[str, Any] = {"sharding": "full", "accumulate": 2, "ema": 0.9, "save_every": "4u"}
 
@@ -95,6 +96,32 @@ def test_weights_that_travel_in_sixteen_bits(data: Path, scratch: Path, forks: F
         train_with(forks, 2, file) if world == 2 else forks.qkv("train", file)
         found[world] = losses(run)
     assert found[2] == pytest.approx(found[1], rel=5e-3)
+
+
+def test_a_signal_loses_nothing(data: Path, scratch: Path, forks: Forks) -> None:
+    """All ranks write the last checkpoint before they part."""
+    run = scratch / "run"
+    recipe = recipe_of(data, run, 10_000, workers=2, save_every="10000u")
+    recipe["validation"]["every"] = "10000u"
+    child = forks.start_qkv("train", write_recipe(scratch / "recipe.yaml", recipe))
+    child.until(lambda: lines_of(run) >= 3)
+    child.send(signal.SIGTERM)
+    ended = child.wait()
+    assert ended.code == 143, ended.stderr
+    (last,) = list_checkpoints(run / "checkpoints")
+    assert f"stopped after update {int(last.name.split('-')[1])}" in ended.stderr
+
+
+def test_time_that_is_up_ends_with_a_validation(data: Path, scratch: Path, forks: Forks) -> None:
+    """The weights of all ranks are put together for it, so none of them may have left."""
+    run = scratch / "run"
+    recipe = recipe_of(data, run, workers=2, stop_after="0.1m", save_every="10000u")
+    recipe["validation"]["every"] = "10000u"
+    ended = forks.qkv("train", write_recipe(scratch / "recipe.yaml", recipe))
+    assert ended.code == 0, ended.stderr
+    (last,) = list_checkpoints(run / "checkpoints")
+    assert checkpoint_name(validations_of(run)[-1]["validation"]) == last.name
+    assert verify_folder(run / "best")
 
 
 def test_float16_scales_the_loss_on_all_ranks_alike(data: Path, scratch: Path, forks: Forks) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from qkv.cli.shared.evaluation_options import choose
+from qkv.core.errors import UsageError
 from qkv.evaluation.compare import compare_outputs
 from qkv.evaluation.evaluate import evaluate_outputs
 from qkv.evaluation.files import EvaluationSet
@@ -62,3 +64,15 @@ def test_lower_case_against_capitals_is_remarked_on() -> None:
     assert remark.endswith("so case-sensitive scores are too low; bleu_tok_lc (with --lang) ignores case")
     assert evaluate_outputs(["A dog runs fast here.", "two men ride.", "yes"], test, metrics).remarks == []
     assert evaluate_outputs(["yes"], EvaluationSet("t", [["yes"]]), metrics).remarks == []
+
+
+def test_the_language_of_a_recipe_adds_nothing_if_moses_has_no_rules_for_it() -> None:
+    """Unlike that of --lang, which is refused: nobody asked for its rules here."""
+    answers = [["a sentence of ordinary words"], ["one more sentence"]]
+    found = {
+        language: choose(None, EvaluationSet("test", answers, language=language), None) for language in ("de", "tr")
+    }
+    assert [metric.name for metric in found["de"]] == ["bleu", "chrf", "ter", "bleu_tok_lc"]
+    assert [metric.name for metric in found["tr"]] == ["bleu", "chrf", "ter"]
+    with pytest.raises(UsageError, match="no rules for the language 'tr'"):
+        choose(None, EvaluationSet("test", answers), "tr")

@@ -39,6 +39,12 @@ def test_a_metric_of_ones_own_may_be_chosen(forks: Forks) -> None:
     assert ended.code == 0, ended.stderr
 
 
+def test_a_language_without_rules_is_refused_with_the_recipe() -> None:
+    with pytest.raises(ValueError, match=r"no rules for the language 'tr'.* or leave bleu_tok_lc out of metrics"):
+        ValidationConfig.model_validate({"metrics": ["bleu_tok_lc"], "language": "tr"})
+    assert ValidationConfig.model_validate({"metrics": ["bleu"], "language": "tr"}).language == "tr"
+
+
 def test_a_metric_by_the_rules_of_a_language_needs_one() -> None:
     with pytest.raises(ValueError, match="bleu_tok_lc needs the language"):
         ValidationConfig(metrics=["bleu_tok_lc"])

@@ -15,6 +15,7 @@ from qkv.core.errors import ConfigError
 from qkv.data.batch import Batch
 from qkv.models.base import Model
 from qkv.models.decoders.autoregressive import AutoregressiveConfig
+from qkv.models.transformer.channels import auxiliary_losses
 from qkv.models.transformer.model import Transformer
 from qkv.objectives.build import build_objective
 from qkv.objectives.risk.candidates import draw, sequence_log_probs
@@ -179,3 +180,20 @@ def test_what_is_refused(tmp_path: Path) -> None:
     recipe |= {"start_from": "x", "model": recipe["model"] | {"decoder": "nat"}}
     with pytest.raises(ConfigError, match=r"objective\.risk is for the autoregressive decoder"):
         as_recipe(recipe)
+
+
+def test_an_auxiliary_loss_of_a_sentence_is_the_mean_over_its_candidates() -> None:
+    """Sentences have different numbers of candidates; each cost must be counted for its own sentence."""
+    model = small_model(src_vocab=TINY, tgt_vocab=TINY, stack={"kind": "adaptive"}).double()
+    batch, candidates = batch_of(LENGTHS, vocab=TINY), [[[5], [6, 7]], [[5]], [[7], [6], [5, 5]]]
+    with auxiliary_losses.listen() as together:
+        sequence_log_probs(model, batch, candidates, SPECIAL)
+    for row, outputs in enumerate(candidates):
+        alone = []
+        for output in outputs:
+            with auxiliary_losses.listen() as costs:
+                others = [[output] if each == row else [[5]] for each in range(len(candidates))]
+                sequence_log_probs(model, batch, others, SPECIAL)
+            alone.append([cost[row] for cost in costs])
+        for cost, one in zip(together, zip(*alone, strict=True), strict=True):
+            torch.testing.assert_close(cost[row], torch.stack(one).mean())

@@ -191,5 +191,5 @@ def test_there_is_one_average_of_the_weights(tmp_path: Path) -> None:
         validate(Recipe, recipe, "recipe")
     del recipe["training"]["ema"]
     Trainer(validate(Recipe, recipe | {"schedule": "constant"}, "recipe"), SilentTrainingReporter()).train()
-    with pytest.raises(UsageError, match="schedule_free, which averages already"):
+    with pytest.raises(UsageError, match="schedule_free averages already; use "):
         average_run(tmp_path / "run", tmp_path / "average", last=1)

@@ -138,6 +138,9 @@ def test_data_or_tokenizers_damaged(run: Path, straight: Path, forks: Forks) -> 
     assert ended.code == 0
     assert "preparing the data again" in ended.stderr
     assert_same(run, straight)
+    # They may have been the only copy.
+    assert (run / "data" / "damaged-train" / "text.bin").exists()
+    assert (run / "damaged-tokenizer").is_dir()
 
 
 def test_disk_full_while_starting(data: Path, scratch: Path, forks: Forks) -> None:

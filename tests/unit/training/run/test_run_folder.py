@@ -15,6 +15,7 @@ from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.record_writer import masked_crc32c
 
 from qkv.core.errors import QkvError, UsageError
+from qkv.core.files import set_aside
 from qkv.models.saved.folder import load_model
 from qkv.training.events import EventLog
 from qkv.training.progress import SilentTrainingReporter
@@ -252,3 +253,17 @@ def test_metrics_log_on_a_full_disk() -> None:
     with pytest.raises(QkvError, match=r"/dev/full: cannot be written to \(No space left on device\)"):
         log.write({"update": 1})
     log.close()
+
+
+def test_a_damaged_folder_is_set_aside_in_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    """Also where the earlier one is a link: its owner may have put the folder elsewhere."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "train"
+    elsewhere.mkdir()
+    (tmp_path / "damaged-train").symlink_to(elsewhere)
+    for content in ("first", "second"):
+        folder.mkdir()
+        (folder / "data.bin").write_text(content)
+        set_aside(folder)
+        assert not folder.exists()
+        assert (tmp_path / "damaged-train" / "data.bin").read_text() == content
+    assert not list(elsewhere.iterdir())
