@@ -34,6 +34,7 @@ ROWS = [
     {"client"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 # `qkv/__init__.py` alone may name everything: it imports a public name when that is used.

@@ -62,9 +62,11 @@ def test_help_is_quick_and_light() -> None:
     assert min(seconds) < 0.3
 
 
-def test_installed_command() -> None:
-    command = Path(sys.executable).with_name("qkv")
-    ended = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    "command", [[Path(sys.executable).with_name("qkv")], [sys.executable, "-m", "qkv"]], ids=["script", "module"]
+)
+def test_installed_command(command: list[str | Path]) -> None:
+    ended = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert ended.stdout.count(".") == 2
 
 
