@@ -97,7 +97,9 @@ def expected(lines: list[Line], kind: str, length: int, measure: str) -> float:
     if not known:
         return 0.0
     slope = fitted(known[-2:]) if len(known) > 1 else 2.0
-    return known[-1][1] * (length / known[-1][0]) ** max(slope, 1.0)
+    at, newest = float(known[-1][0]), float(known[-1][1])
+    growth: float = (length / at) ** max(slope, 1.0)
+    return newest * growth
 
 
 def fitted(points: list[tuple[int, float]]) -> float:

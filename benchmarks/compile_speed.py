@@ -26,7 +26,7 @@ from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text.special import NAMES, SPECIAL
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.step.buckets import with_few_lengths
-from qkv.training.step.compiled import compile_model
+from qkv.training.step.compiled import Compile, compile_model
 from qkv.training.step.precision import Precision
 from qkv.training.step.update import FlatGradient, Task, add_gradients
 
@@ -46,11 +46,12 @@ def batches(root: Path, count: int, tokens: int) -> list[Batch]:
     for number in range(count):
         first = (2 * number + 1) * len(pairs) // (2 * count)
         rows = pairs[first : first + max(1, tokens // (len(pairs[first][1]) + 1))]
-        made.append(collate(*map(list, zip(*rows, strict=True)), SPECIAL, SPECIAL, range(len(rows))))
+        src_ids, tgt_ids = map(list, zip(*rows, strict=True))
+        made.append(collate(src_ids, tgt_ids, SPECIAL, SPECIAL, range(len(rows))))
     return made
 
 
-def learner(what: str, device: torch.device) -> Callable[[Batch], None]:
+def learner(what: Compile, device: torch.device) -> Callable[[Batch], None]:
     torch.manual_seed(1)
     model = build_model(TransformerConfig(preset="tiny"), VOCAB, VOCAB, SPECIAL.pad).to(device).train()
     gradient, optimizer = FlatGradient(model), AdamWConfig().build(model)
@@ -80,7 +81,7 @@ def main() -> None:
     made = batches(given.root, given.batches, given.tokens)
     padded = [batch.each(with_few_lengths, batch.examples) for batch in made]
     ways = {"off": made, f"{given.what}, exact": made, given.what: padded}
-    learners = {name: learner(name.split(",")[0], device) for name in ways}
+    learners = {name: learner("off" if name == "off" else given.what, device) for name in ways}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1 + TURNS):
         for name, learn in learners.items():

@@ -67,7 +67,8 @@ def operations(kind: str, length: int, width: int) -> int:
     layer, x = LAYERS[kind](width), torch.randn(1, length, width)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # the fused kernel is not counted
         layer(x)
-    return counter.get_total_flops()
+    flops: int = counter.get_total_flops()
+    return flops
 
 
 def waiting(kind: str, length: int) -> int:
@@ -107,7 +108,8 @@ def recurrent_step(x: Tensor) -> Callable[[int, Tensor], Tensor]:
 
     def layer(number: int, h: Tensor) -> Tensor:
         before = torch.zeros_like(h) if number == 0 else torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], dim=1)
-        return cell(x[0], before[0])[None]
+        after: Tensor = cell(x[0], before[0])
+        return after[None]
 
     return layer
 

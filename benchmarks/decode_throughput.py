@@ -106,7 +106,7 @@ def hugging_face(folder: Path) -> Decode:
     import torch
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers leaves it without types
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
 
     @torch.inference_mode()

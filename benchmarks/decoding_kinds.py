@@ -32,6 +32,7 @@ from qkv.export.onnx import onnx_obstacles
 from qkv.kernels.threads import using_threads
 from qkv.models.saved.folder import CONFIG, SavedConfig
 from qkv.models.saved.locate import locate_model
+from qkv.models.transformer.config import TransformerConfig
 from qkv.search.base import SearchConfig
 from qkv.search.beam import BeamConfig
 from qkv.search.greedy import GreedyConfig
@@ -117,6 +118,7 @@ def systems_of(
 
 def _one_model(name: str, folder: Path, scratch: Path, how: OnePass) -> Iterator[System]:
     config = load_config(SavedConfig, locate_model(folder) / CONFIG)
+    assert isinstance(config.model, TransformerConfig)
     kind = config.model.decoder.kind
     reader = CtcReaderConfig(blank_penalty=how.blank_penalty) if kind == "ctc" else None
     once = RefineConfig(passes=1, reader=reader)

@@ -4,7 +4,7 @@ import gzip
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,9 @@ from qkv.data.build import build_store
 from qkv.data.lines import Policy, ReadCounts
 from qkv.data.readers import CorpusConfig, CsvCorpus, JsonLinesCorpus, ParquetCorpus, TextCorpus, TsvCorpus
 from qkv.data.store import PairLimits, PairStore
+from qkv.models.base import Model
 from qkv.models.saved.folder import CONFIG, TOKENIZER, WEIGHTS, SavedConfig, SavedModel, save_model
 from qkv.models.saved.weights import load_weights, named_weights, read_weights, require_model_memory, write_tensors
-from qkv.models.transformer.model import Transformer
 from qkv.text import TextConfig, load_tokenizers
 from qkv.training.optimizers import AdamWConfig
 from qkv.training.recipe import Recipe
@@ -57,7 +57,7 @@ class Target:
 
     name: str
     path: Path
-    spoilers: list[Spoil]
+    spoilers: Sequence[Spoil]
     read: Callable[[], Any]
     folder: Path | None = None
     """The folder whose manifest names the file."""
@@ -122,10 +122,11 @@ def _model(folder: Path) -> list[Target]:
         ("text.json", f"{TOKENIZER}/text.json", [spoilt_json, spoilt_bytes]),
     ):
         own = Path(shutil.copytree(folder / "model", folder / f"model {name}"))
-        read = {
+        readers: dict[str, Callable[[], Any]] = {
             MANIFEST: partial(verify_folder, own),
             WEIGHTS: partial(_read_weights, own, _saved().model),
-        }.get(file, partial(load_tokenizers, own / TOKENIZER))
+        }
+        read = readers.get(file, partial(load_tokenizers, own / TOKENIZER))
         found.append(Target(name, own / file, list(spoilers), read, own))
     config = folder / "saved" / CONFIG
     config.parent.mkdir()
@@ -137,7 +138,7 @@ def _model(folder: Path) -> list[Target]:
     return found
 
 
-def _read_weights(folder: Path, model: Transformer) -> None:
+def _read_weights(folder: Path, model: Model) -> None:
     """As `load_model` does it; the model is not built each time."""
     require_model_memory(folder / WEIGHTS)
     verify_folder(folder)
@@ -152,7 +153,7 @@ def _tokenizers(folder: Path) -> list[Target]:
         own = folder / f"tokenizer {kind}"
         own.mkdir()
         texts = [side for pair in PAIRS for side in pair]
-        config.save(config.train(lambda texts=texts: texts * 20, lambda: []), own)
+        config.save(config.train((texts * 20).copy, lambda: []), own)
 
         def read(own: Path = own) -> None:
             tokenizer = load_tokenizers(own).src

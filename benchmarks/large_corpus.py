@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from qkv.data.check import check_data
+from qkv.data.store import PairStore
 from qkv.data.stream import BatchStream
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
@@ -82,6 +83,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     with stage("prepare", pairs):
         prepared = prepare(settings, run, SilentTrainingReporter().counting)
     store = prepared.train
+    assert isinstance(store, PairStore)
     print("\n".join(store.report.lines()))
     stream = BatchStream(store, prepared.tokenizers, settings.batch, options.seed)
     for epoch in (1, 0):

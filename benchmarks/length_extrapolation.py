@@ -131,7 +131,8 @@ def longest_input(fraction: float, options: argparse.Namespace) -> int:
     """With --curriculum inputs grow from 4 characters to their full length over the first half of training."""
     if not options.curriculum:
         return int(options.train_length)
-    return min(options.train_length, 4 + round(2 * fraction * (options.train_length - 4)))
+    full = int(options.train_length)
+    return min(full, 4 + round(2 * fraction * (full - 4)))
 
 
 def train(run: dict[str, Any], options: argparse.Namespace, tell: Callable[[float], None]) -> tuple[Transformer, int]:

@@ -75,6 +75,7 @@ class Connection(asyncio.Protocol):
 async def post_all(address: str, path: str, bodies: Iterable[Any], connections: int) -> list[Answered]:
     """The answers to all of these, as JSON, in order; so many connections ask at once."""
     to = urlsplit(address)
+    host, port = to.hostname or "localhost", to.port or 80
     requests = enumerate(_posts(to.netloc, path, bodies))
     found: dict[int, Answered] = {}
 
@@ -84,7 +85,7 @@ async def post_all(address: str, path: str, bodies: Iterable[Any], connections: 
             try:
                 if connection is None or connection.closed:
                     loop = asyncio.get_running_loop()
-                    connection = (await loop.create_connection(Connection, to.hostname, to.port))[1]
+                    connection = (await loop.create_connection(Connection, host, port))[1]
                 found[number] = await connection.ask(request)
             except OSError:
                 found[number] = Answered(NONE, b"", 0.0)

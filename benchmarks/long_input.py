@@ -20,6 +20,7 @@ import torch
 from process_memory import allow, peak_bytes, ran_out
 
 from qkv.models.transformer.build import build_model
+from qkv.models.transformer.config import TransformerConfig
 from qkv.models.transformer.model import Transformer
 from qkv.recipes import load_recipe
 
@@ -50,6 +51,7 @@ def measure(kind: str, length: int, gigabytes: float) -> str:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     recipe = load_recipe(RECIPE, KINDS[kind])
+    assert isinstance(recipe.model, TransformerConfig)
     model = build_model(recipe.model, VOCAB, VOCAB, 0)
     allow(gigabytes)
     update(model, 1, 64)  # libraries are loaded
@@ -71,7 +73,7 @@ def main() -> None:
     print("| attention | " + " | ".join(f"{length:,}" for length in options.lengths) + " |")
     print("|---|" + "---:|" * len(options.lengths), flush=True)
     for kind in options.kinds:
-        cells = []
+        cells: list[str] = []
         for length in options.lengths:
             if cells and cells[-1] == "does not fit":
                 cells.append(cells[-1])

@@ -11,6 +11,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,8 @@ class Copier(nn.Module):
         x = self.positions.embed(self.tokens(ids), pos)
         x = x + self.attention(first(x), AttentionContext(pos, pos, causal))
         x = x + self.feed_forward(second(x))
-        return self.head(last(x))
+        scores: Tensor = self.head(last(x))
+        return scores
 
 
 def sequences(count: int, word: int) -> Tensor:
@@ -94,10 +96,10 @@ def accuracy(model: Copier, rounds: str, options: argparse.Namespace) -> float:
     for _ in range(options.tests):
         logits, targets = second_half(model, sequences(options.batch, options.word))
         right += float((logits.argmax(dim=-1) == targets).double().mean())
-    return 100 * right / options.tests
+    return 100 * right / int(options.tests)
 
 
-def settings(options: argparse.Namespace) -> dict[str, object]:
+def settings(options: argparse.Namespace) -> dict[str, Any]:
     names = ("word", "width", "heads", "chunk", "batch", "updates", "rate", "seed")
     return {name: getattr(options, name) for name in names}
 
@@ -127,7 +129,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("duplication.json"))
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
-    done = json.loads(options.out.read_text()) if options.out.exists() else {"settings": settings(options), "rows": {}}
+    done: dict[str, Any] = (
+        json.loads(options.out.read_text()) if options.out.exists() else {"settings": settings(options), "rows": {}}
+    )
     if done["settings"] != settings(options):
         raise SystemExit(f"{options.out} was written with other settings; give another --out")
     for rounds in options.train:

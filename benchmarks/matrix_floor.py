@@ -38,7 +38,7 @@ class RecordProducts(TorchDispatchMode):
     """Remembers the factors' sizes and strides of every product."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # PyTorch leaves it without types
         self.shapes: list[tuple[Any, ...]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -46,9 +46,9 @@ class RecordProducts(TorchDispatchMode):
         if name in PRODUCTS:
             self._note(*args[PRODUCTS[name] : PRODUCTS[name] + 2])
         elif name == "aten::_scaled_dot_product_flash_attention_for_cpu":
-            self._note_attention(*args[:2], backward=False)
+            self._note_attention(args[0], args[1], backward=False)
         elif name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
-            self._note_attention(*args[1:3], backward=True)
+            self._note_attention(args[1], args[2], backward=True)
         return func(*args, **(kwargs or {}))
 
     def _note(self, a: Tensor, b: Tensor) -> None:

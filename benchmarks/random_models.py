@@ -24,7 +24,7 @@ def random_model(config: "TransformerConfig") -> "SavedModel":
     torch.manual_seed(0)
     model = config.build(pair).eval()
     with torch.no_grad():
-        model.head.weight[SPECIAL.eos].zero_()
+        model.get_parameter("head.weight")[SPECIAL.eos].zero_()
     return SavedModel(model, pair, SavedConfig(model=config, text=TextConfig(shared=kind)))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from qkv.data.order import BatchPlan, Indices, balanced_share, share
 from qkv.data.store import LengthArray, PairStore
-from qkv.data.tasks import task_of
+from qkv.data.stream import BatchStream
 from qkv.recipes import load_recipe
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.run.folder import RunFolder
@@ -51,7 +51,7 @@ def main() -> None:
         prepared = prepare(recipe, RunFolder(Path(folder)), SilentTrainingReporter().counting)
         store = prepared.train
         assert isinstance(store, PairStore)
-        plan = task_of(recipe.data).stream(store, prepared.tokenizers, recipe.batch, recipe.seed).plan(0)
+        plan = BatchStream(store, prepared.tokenizers, recipe.batch, recipe.seed).plan(0)
         tokens = store.num_tokens
         print(f"{len(store):,} pairs, {tokens:,} tokens, {len(plan):,} batches of {recipe.batch.tokens:,}")
         print("ranks  parted     slowest / mean  slowest / tokens of a rank  padding")

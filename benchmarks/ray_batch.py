@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 WORDS = (
@@ -63,7 +62,7 @@ def descendants(root: int) -> dict[tuple[int, str], float]:
     return {(pid, names[pid]): spent[pid] for pid in family if pid in spent}
 
 
-def timed(*command: object) -> tuple[float, float, Counter[str]]:
+def timed(*command: object) -> tuple[float, float, dict[str, float]]:
     """Seconds by the clock and of the processors, and the latter by what the processes are."""
     began = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", "from qkv.cli import main; main()", *map(str, command)])
@@ -75,9 +74,9 @@ def timed(*command: object) -> tuple[float, float, Counter[str]]:
         sys.exit(f"qkv {command[0]} has failed")
     # A process is an actor from some moment on: what it has spent in all counts.
     last = {pid: (name, seconds) for (pid, name), seconds in sorted(spent.items(), key=lambda item: item[1])}
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = {}
     for name, seconds in last.values():
-        parts[name] += seconds
+        parts[name] = parts.get(name, 0.0) + seconds
     return time.monotonic() - began, sum(parts.values()), parts
 
 

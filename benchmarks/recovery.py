@@ -93,7 +93,7 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     only_a = sum(x and not y for x, y in zip(a, b, strict=True))
     only_b = sum(y and not x for x, y in zip(a, b, strict=True))
     n = only_a + only_b
-    return min(1.0, 2 * sum(comb(n, k) for k in range(min(only_a, only_b) + 1)) / 2**n)
+    return min(1.0, 2 * sum(comb(n, k) for k in range(min(only_a, only_b) + 1)) / (1 << n))
 
 
 def bars(rates: dict[str, float]) -> str:

@@ -208,7 +208,7 @@ async def saturated(load: Load, address: str, server: int | None = None) -> dict
 async def in_turns(load: Load, beside: str | None, turns: int) -> dict[str, dict[str, Any]]:
     """The Translator, our server and another one, one after the other; of each, the turn with the median rate."""
     found: dict[str, list[dict[str, Any]]] = {"offline": [], "server": []}
-    other = Load(load.model, **load.fields, texts=load.texts)  # whose answers may be others
+    other = Load(load.model, load.fields["source"], load.fields["target"], load.texts)  # whose answers may be others
     other.alone = load.alone
     async with load.server() as (process, address):
         about = {"server": await idle(load, address)}

@@ -12,6 +12,8 @@ taken every two epochs (Multi30k) or every epoch, or after --every updates; a ma
 as good.
 
 What is there is not done again: training is resumed, and a checkpoint is scored once. Nothing else may run meanwhile.
+With --together the systems train at the same time, each on its share of the cores: two then take no longer than one,
+and whatever slows the machine down slows both.
 Words behind `--` are overrides of our recipe: `-- model.dropout=0.3`.
 
 Prints a table, writes WORK/TASK/points.json, and with --plot FILE draws the curves (.svg, .png or .pdf).
@@ -19,9 +21,12 @@ Prints a table, writes WORK/TASK/points.json, and with --plot FILE draws the cur
 
 import argparse
 import dataclasses
+import functools
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from quality.systems import Point, train_eole, train_ours
@@ -64,6 +69,27 @@ def plot(curves: Curves, task: Task, path: Path) -> None:
     figure.savefig(path)
 
 
+def train_together(systems: Mapping[str, Callable[[], list[Point]]]) -> Curves:
+    """All at once, each with as many cores of its own as the others have."""
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // len(systems)
+    if not share:
+        raise SystemExit(f"--together: {len(systems)} systems need as many cores, here are {len(cores)}; leave it out")
+
+    def train_on(mine: Sequence[int], train: Callable[[], list[Point]]) -> list[Point]:
+        # Of this thread; the processes that it starts inherit them.
+        os.sched_setaffinity(0, mine)
+        return train()
+
+    with ThreadPoolExecutor(len(systems)) as pool:
+        shares = [cores[share * index : share * (index + 1)] for index in range(len(systems))]
+        running = {
+            name: pool.submit(train_on, mine, train)
+            for mine, (name, train) in zip(shares, systems.items(), strict=True)
+        }
+        return {name: future.result() for name, future in running.items()}
+
+
 def parse_options(words: Sequence[str]) -> argparse.Namespace:
     words, overrides = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     parser = argparse.ArgumentParser(description="Minutes of training until a dev score is reached.")
@@ -73,6 +99,7 @@ def parse_options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--every", type=int, help="updates between two scores")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--eole-python", type=Path, help="Python of the environment with eole; left out without it")
+    parser.add_argument("--together", action="store_true", help="train all at the same time, each on its own cores")
     parser.add_argument("--work", type=Path, default=Path("runs/time_to_quality"), help="folder for data and runs")
     parser.add_argument("--plot", type=Path, help="draw the curves into this file")
     return parser.parse_args(words, argparse.Namespace(overrides=list(overrides)))
@@ -83,11 +110,15 @@ def main() -> None:
     work = options.work.resolve() / options.task
     task = TASKS[options.task](options.data.resolve(), work / "data")
     task = dataclasses.replace(task, every=options.every or task.every)
-    curves: Curves = {}
-    for seed in options.seeds:
-        curves[f"qkv, seed {seed}"] = train_ours(task, work, options.minutes, seed, options.overrides)
+    minutes = options.minutes
+    systems: dict[str, Callable[[], list[Point]]] = {
+        f"qkv, seed {seed}": functools.partial(train_ours, task, work, minutes, seed, options.overrides)
+        for seed in options.seeds
+    }
     for seed in options.seeds if options.eole_python else []:
-        curves[f"eole, seed {seed}"] = train_eole(options.eole_python.absolute(), task, work, options.minutes, seed)
+        python = options.eole_python.absolute()
+        systems[f"eole, seed {seed}"] = functools.partial(train_eole, python, task, work, minutes, seed)
+    curves: Curves = train_together(systems) if options.together else {name: train() for name, train in systems.items()}
     (work / "points.json").write_text(json.dumps(curves, indent=1) + "\n", encoding="utf-8")
     print(table(curves, task))
     if options.plot:

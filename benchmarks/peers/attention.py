@@ -33,7 +33,8 @@ def ours(config: AttentionConfig, sizes: Sizes, dropout: float = 0.0) -> Layer:
 
     def layer(x: Tensor) -> Tensor:
         pos = torch.arange(x.shape[1])
-        return built(x, AttentionContext(pos, pos))
+        attended: Tensor = built(x, AttentionContext(pos, pos))
+        return attended
 
     return layer
 
@@ -49,20 +50,21 @@ def huggingface_longformer(sizes: Sizes) -> Layer:
         attention_window=[2 * sizes.window],
         attention_probs_dropout_prob=0.0,
     )
-    attention, output = LongformerSelfAttention(config, 0), nn.Linear(sizes.width, sizes.width)
+    attention = LongformerSelfAttention(config, 0)  # type: ignore[no-untyped-call]  # transformers leaves it without types
+    output = nn.Linear(sizes.width, sizes.width)
 
     def layer(x: Tensor) -> Tensor:
         mask = torch.zeros(x.shape[:2])
         mask[:, 0] = 10_000.0  # the global token
-        return output(
-            attention(
-                x,
-                attention_mask=mask,
-                is_index_masked=mask < 0,
-                is_index_global_attn=mask > 0,
-                is_global_attn=True,
-            )[0]
-        )
+        attended: Tensor = attention(
+            x,
+            attention_mask=mask,
+            is_index_masked=mask < 0,
+            is_index_global_attn=mask > 0,
+            is_global_attn=True,
+        )[0]
+        projected: Tensor = output(attended)
+        return projected
 
     return layer
 
@@ -78,7 +80,8 @@ def local_attention(sizes: Sizes) -> Layer:
 
     def layer(x: Tensor) -> Tensor:
         q, k, v = project(x).unflatten(-1, (3, sizes.heads, -1)).permute(2, 0, 3, 1, 4)
-        return output(attention(q, k, v).transpose(1, 2).flatten(2))
+        attended: Tensor = output(attention(q, k, v).transpose(1, 2).flatten(2))
+        return attended
 
     return layer
 
