@@ -55,7 +55,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Train the Transformer of 'Attention Is All You Need' on your own pairs, decode it, look inside it.",
+    help="Train, decode, measure and serve Transformers and the models around them, on your own data.",
 )
 
 NO_MEMORY = "there is not enough memory; use a smaller batch (batch.tokens, batch_tokens), beam or model"
