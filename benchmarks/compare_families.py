@@ -11,9 +11,11 @@ Models have about --parameters parameters each. Parts, by --parts:
     first_word  how much of the first of n words survives (--lengths)
     growth      time a token against the length (--growth-lengths)
 
-Equal time is equal processor time: families are first timed in turns, update by update, and each then gets as many
-updates as fit. Everything is kept in --out: results.jsonl has one line for each measurement, which is then not made
-again, and an interrupted training run is resumed. Tables are printed as Markdown; --pictures DIR also draws them.
+Equal time is equal processor time: families are first timed in turns, update by update (those that are added later,
+among themselves), and each then gets as many updates as fit. Everything is kept in --out: results.jsonl has one line
+for each measurement, which is then not made again, and an interrupted training run is resumed. What depends on an
+option is measured anew where the option is another; tables show what belongs to the options that are given. They are
+printed as Markdown; --pictures DIR also draws them.
 
 The defaults are a small budget, for an hour or two of one core. A full one: --seconds 3600 --pairs 1000000
 --sources 100000 --parameters 5000000 --first-word-updates 3000 --budgets time updates.
@@ -29,7 +31,7 @@ import torch
 from families.first_word import run_first_word
 from families.growth import run_growth
 from families.models import FAMILIES
-from families.report import draw, report
+from families.report import comparisons, draw, report
 from families.results import Results
 from families.tasks import run_task, tasks
 
@@ -62,7 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--growth-lengths", type=int, nargs="+", default=[16, 32, 64, 128, 256, 512])
     parser.add_argument("--rounds", type=int, default=5, help="of a timing")
     parser.add_argument("--pictures", type=Path, help="folder for charts")
-    parser.add_argument("--table", action="store_true", help="only print what is there")
+    parser.add_argument("--table", action="store_true", help="only print what is there for these options")
     return parser.parse_args()
 
 
@@ -78,9 +80,10 @@ def main() -> None:
             run_first_word(options, results)
         for task in chosen:
             run_task(task, options, results)
-    print("\n".join(report(chosen, options, results)))
+    compared = comparisons(chosen, options, results)
+    print("\n".join(report(compared, options, results)))
     if options.pictures:
-        draw(options, results)
+        draw(compared, options, results)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from families.models import BASELINE, FAMILIES, ONE_VECTOR, encoder_of, keys_of
-from families.results import Results
+from families.results import Record, Results
 from qkv.config import validate
 from qkv.core.progress import default_reporter
 from qkv.data.batch import Batch, collate
@@ -109,6 +109,11 @@ def learned_by_path(encoder: str, length: int, options: argparse.Namespace) -> d
     return {"named": readout_accuracy(model, readout, length)}
 
 
+def first_word_key(part: str, options: argparse.Namespace) -> Record:
+    """What the measurements of all models and lengths depend on."""
+    return {"part": part, "updates": options.first_word_updates}
+
+
 def run_first_word(options: argparse.Namespace, results: Results) -> None:
     reporter = default_reporter()
     try:
@@ -118,7 +123,7 @@ def run_first_word(options: argparse.Namespace, results: Results) -> None:
                 ("path", list(ENCODERS), learned_by_path),
             ):
                 for name in names:
-                    key = {"part": part, "name": name, "length": length, "updates": options.first_word_updates}
+                    key = {**first_word_key(part, options), "name": name, "length": length}
                     if results.find(key) is None and not (name == "LSTMN" and length > options.longest_lstmn):
                         reporter.say(f"{part}: {name}, {length} words")
                         results.add(key, **measure(name, length, options))

@@ -10,7 +10,7 @@ import torch
 
 from families.first_word import TOKENIZERS, WORDS
 from families.models import keys_of, width_for
-from families.results import Results
+from families.results import Record, Results
 from qkv.config import validate
 from qkv.data.batch import Batch, collate
 from qkv.models.base import Model
@@ -45,30 +45,35 @@ def decoding(steps: ModelSteps, batch: Batch) -> None:
         _, state = steps.step(torch.tensor([token]), state)
 
 
+def growth_key(options: argparse.Namespace) -> Record:
+    """What the measurements of all families and lengths depend on."""
+    return {"part": "growth", "parameters": options.parameters, "rounds": options.rounds}
+
+
 def run_growth(options: argparse.Namespace, results: Results) -> None:
     """Processor seconds a target token: in turns over the families, the best of --rounds."""
-    built = dict[str, Model]()
-    for family in options.families:
-        torch.manual_seed(1)
-        keys = keys_of(family, width_for(family, options.parameters, TOKENIZERS), 0.1)
-        if keys["kind"] == "convolutional":
-            keys["positions"] = {"kind": "learned", "max_length": 2048}
-        built[family] = validate(models[keys["kind"]], keys, family).build(TOKENIZERS)
     for length in options.growth_lengths:
-        key = {"part": "growth", "length": length, "parameters": options.parameters, "rounds": options.rounds}
-        if results.find(key) is None:
-            batch = copies(length)
-            steps = {family: ModelSteps(model) for family, model in built.items()}
-            trained = _in_turns(
-                {family: partial(training_step, model, batch) for family, model in built.items()}, options.rounds
-            )
-            decoded = _in_turns(
-                {family: partial(decoding, each, batch) for family, each in steps.items()}, options.rounds
-            )
-            count = float(batch.tgt_weight.sum())
-            for family in built:
-                found = {"training": trained[family] / count, "decoding": decoded[family] / length}
-                results.add({**key, "family": family}, **found)
+        key = {**growth_key(options), "length": length}
+        missing = [family for family in options.families if results.find({**key, "family": family}) is None]
+        built, batch = {family: _built(family, options.parameters) for family in missing}, copies(length)
+        trained = _in_turns(
+            {family: partial(training_step, model, batch) for family, model in built.items()}, options.rounds
+        )
+        decoded = _in_turns(
+            {family: partial(decoding, ModelSteps(model), batch) for family, model in built.items()}, options.rounds
+        )
+        count = float(batch.tgt_weight.sum())
+        for family in missing:
+            found = {"training": trained[family] / count, "decoding": decoded[family] / length}
+            results.add({**key, "family": family}, **found)
+
+
+def _built(family: str, parameters: int) -> Model:
+    torch.manual_seed(1)
+    keys = keys_of(family, width_for(family, parameters, TOKENIZERS), 0.1)
+    if keys["kind"] == "convolutional":
+        keys["positions"] = {"kind": "learned", "max_length": 2048}
+    return validate(models[keys["kind"]], keys, family).build(TOKENIZERS)
 
 
 def _in_turns(work: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:

@@ -9,21 +9,22 @@ Record = dict[str, Any]
 
 
 class Results:
-    """The lines of a file; `key` is what a measurement depends on."""
+    """The lines of a file; a key is what a measurement depends on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def all(self, part: str) -> Iterator[Record]:
+    def all(self, key: Record) -> Iterator[Record]:
+        """Those that have everything of `key`."""
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 record = json.loads(line)
-                if record["part"] == part:
+                if key.items() <= record.items():
                     yield record
 
     def find(self, key: Record) -> Record | None:
-        return next((found for found in self.all(key["part"]) if key.items() <= found.items()), None)
+        return next(self.all(key), None)
 
     def add(self, key: Record, **found: Any) -> Record:
         record = {**key, **found}

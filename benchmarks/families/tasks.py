@@ -4,14 +4,16 @@ import argparse
 import json
 import random
 import statistics
+import sys
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from training_runs import train_or_resume
+from training_runs import trained, write_if_other
 
 from families.models import keys_of, size_of, width_for
 from families.results import Record, Results
@@ -28,10 +30,10 @@ from qkv.models.kinds import models
 from qkv.objectives.teacher_forcing import ObjectiveConfig
 from qkv.text import SPECIAL, TextConfig, TokenizerPair
 from qkv.training.optimizers import AdamWConfig
-from qkv.training.run.folder import RunFolder
 
 Pairs = list[tuple[str, str]]
 DEV = 500
+"""Validation pairs, or a tenth of all if that is less."""
 BEAM = 4
 
 
@@ -40,9 +42,8 @@ class Task:
     """Pairs and how they are learned."""
 
     name: str
-    train: Path
-    dev: Path
-    test: Path
+    folder: Path
+    """With train, dev and test; its name says what is in them."""
     metric: str
     text: dict[str, Any]
     tokens: int
@@ -52,10 +53,10 @@ class Task:
     """Of the targets, for a metric that needs it."""
 
     def test_set(self) -> EvaluationSet:
-        return read_evaluation_set([], None, self.test)
+        return read_evaluation_set([], None, self.folder / "test")
 
     def tokenizers(self) -> TokenizerPair:
-        pairs = _read(self.train)
+        pairs = _read(self.folder / "train")
         config = validate(TextConfig, self.text, self.name)
         return config.train(lambda: [src for src, _ in pairs], lambda: [tgt for _, tgt in pairs])
 
@@ -65,20 +66,21 @@ def tasks(options: argparse.Namespace) -> list[Task]:
     found, letters = [], {"src": "char", "tgt": "whitespace"}
     for name, folder, pattern in (
         ("cmudict", options.cmudict, "g014b2b.{}"),
-        ("sigmorphon", options.sigmorphon, f"{options.language}_{{}}.tsv"),
+        (f"sigmorphon-{options.language}", options.sigmorphon, f"{options.language}_{{}}.tsv"),
     ):
         if folder:
             splits = [_read(folder / pattern.format(part)) for part in ("train", "test")]
-            files = _write(options, name, *splits)
-            found.append(Task(name, *files, "g2p_wer", letters, 1024, 0.1, options.families))
+            written = _write(options, name, *splits)
+            found.append(Task(name, written, "g2p_wer", letters, 1024, 0.1, options.families))
     if options.multi30k:
         splits = [_parallel(options.multi30k, name) for name in ("train", "test_2016_flickr")]
-        files = _write(options, "multi30k", *splits)
+        written = _write(options, "multi30k", *splits)
         pieces = {"kind": "sentencepiece", "model": "bpe", "vocab_size": 4000, "normalize": {"lowercase": True}}
-        # ByteNet sees the source only through its columns, in their order.
         families = [family for family in options.families if family != "ByteNet"]
+        if families != options.families:
+            print("multi30k: ByteNet is left out: it sees the source only column by column, in order", file=sys.stderr)
         # Outputs are in lower case, and so is what is compared.
-        found.append(Task("multi30k", *files, "bleu_tok_lc", {"shared": pieces}, 1024, 0.1, families, "de"))
+        found.append(Task("multi30k", written, "bleu_tok_lc", {"shared": pieces}, 1024, 0.1, families, "de"))
     return found
 
 
@@ -92,30 +94,32 @@ def _parallel(folder: Path, name: str) -> Pairs:
     return list(zip(*sides, strict=True))
 
 
-def _write(options: argparse.Namespace, name: str, train: Pairs, test: Pairs) -> tuple[Path, Path, Path]:
-    folder, draw = options.out / "data" / name, random.Random(1)
-    folder.mkdir(parents=True, exist_ok=True)
+def _write(options: argparse.Namespace, name: str, train: Pairs, test: Pairs) -> Path:
+    """Draw the pairs and write them to a folder that is named after the name, the sizes, and a hash of the texts."""
+    draw = random.Random(1)
     known = {src for src, _ in test}
     train = [pair for pair in train if pair[0] not in known]
     draw.shuffle(train)
     draw.shuffle(test)
-    parts = {"train": train[DEV:][: options.pairs], "dev": train[:DEV], "test": test[: options.sources]}
+    dev = min(DEV, len(train) // 10)
+    parts = {"train": train[dev:][: options.pairs], "dev": train[:dev], "test": test[: options.sources]}
+    content = f"{zlib.crc32(json.dumps(parts).encode()):08x}"
+    folder = Path(options.out, "data", f"{name}-{len(parts['train'])}-{len(parts['test'])}-{content}")
+    folder.mkdir(parents=True, exist_ok=True)
     for part, pairs in parts.items():
-        lines = "".join(f"{src}\t{tgt}\n" for src, tgt in pairs)
-        # Not written again, so that runs can be resumed: they know their data by the time of its change.
-        if not (folder / part).exists() or (folder / part).read_text(encoding="utf-8") != lines:
-            (folder / part).write_text(lines, encoding="utf-8")
-    return folder / "train", folder / "dev", folder / "test"
+        write_if_other(folder / part, [f"{src}\t{tgt}" for src, tgt in pairs])
+    return folder
 
 
 def speeds(task: Task, widths: dict[str, int], options: argparse.Namespace, results: Results) -> dict[str, Record]:
     """Processor seconds of an update, and target tokens a second: in turns, the median of --rounds."""
-    key = {"part": "speed", "task": task.name, "parameters": options.parameters, "rounds": options.rounds}
+    key = {"part": "speed", "data": task.folder.name, "parameters": options.parameters, "rounds": options.rounds}
     found = {family: results.find({**key, "family": family}) for family in task.families}
-    if any(record is None for record in found.values()):
+    missing = [family for family, record in found.items() if record is None]
+    if missing:
         tokenizers, taken = task.tokenizers(), dict[str, list[float]]()
         batches = _batches(task, tokenizers, options.rounds)
-        steps = {family: _updater(task, family, widths[family], tokenizers) for family in task.families}
+        steps = {family: _updater(task, family, widths[family], tokenizers) for family in missing}
         for batch in [batches[0], *batches]:
             for family, step in steps.items():
                 began = time.process_time()
@@ -129,7 +133,7 @@ def speeds(task: Task, widths: dict[str, int], options: argparse.Namespace, resu
 
 
 def _batches(task: Task, tokenizers: TokenizerPair, count: int) -> list[Batch]:
-    pairs = sorted(_read(task.train), key=lambda pair: len(pair[0]))
+    pairs = sorted(_read(task.folder / "train"), key=lambda pair: len(pair[0]))
     batches = []
     for number in range(count):
         first = (2 * number + 1) * len(pairs) // (2 * count)
@@ -173,23 +177,39 @@ def run_task(task: Task, options: argparse.Namespace, results: Results) -> None:
                 updates = max(1, round(options.seconds / rates[family]["seconds"]))
             key = task_key(task, budget, options) | {"family": family}
             if results.find(key) is None:
-                found = _train_and_decode(task, family, widths[family], updates, key, options, tokenizers)
-                results.add(key, parameters=size_of(family, widths[family], tokenizers), **found)
+                results.add(
+                    key,
+                    size=size_of(family, widths[family], tokenizers),
+                    tokens_per_second=rates[family]["tokens_per_second"],
+                    **_train_and_decode(task, family, widths[family], updates, options, tokenizers),
+                )
 
 
 def task_key(task: Task, budget: str, options: argparse.Namespace) -> Record:
-    amount = options.seconds if budget == "time" else options.updates
-    return {"part": "task", "task": task.name, "budget": budget, "amount": amount, "pairs": options.pairs}
+    """All that the results of a family depend on; the hash in the name of the data stands for what was drawn."""
+    return {
+        "part": "task",
+        "data": task.folder.name,
+        "budget": budget,
+        "amount": options.seconds if budget == "time" else options.updates,
+        "parameters": options.parameters,
+        "rate": options.rate,
+        "rounds": options.rounds,
+    }
+
+
+def _run_name(task: Task, family: str, updates: int, options: argparse.Namespace) -> str:
+    """All that a run depends on."""
+    model = family.replace(", ", "-").replace(" ", "-")
+    return f"{task.folder.name}-{model}-{options.parameters}-rate{options.rate}-{updates}u"
 
 
 def _train_and_decode(
-    task: Task, family: str, d_model: int, updates: int, key: Record, options: argparse.Namespace, tokens: TokenizerPair
+    task: Task, family: str, d_model: int, updates: int, options: argparse.Namespace, tokens: TokenizerPair
 ) -> Record:
-    name = f"{task.name}-{key['budget']}-{key['amount']:g}-{key['pairs']}-{family.replace(', ', '-').replace(' ', '-')}"
-    recipe, run = options.out / f"{name}.json", RunFolder(options.out / "runs" / name)
-    corpora = {part: {"kind": "tsv", "path": str(getattr(task, part).resolve())} for part in ("train", "dev", "test")}
+    data = {part: {"kind": "tsv", "path": part} for part in ("train", "dev", "test")}
     keys = {
-        "data": {"root": "/", **corpora},
+        "data": {"root": str(task.folder.resolve()), **data},
         "text": task.text,
         "batch": {"tokens": task.tokens},
         "model": keys_of(family, d_model, task.dropout),
@@ -197,8 +217,7 @@ def _train_and_decode(
         "training": {"stop_after": f"{updates}u", "threads": 1},
         "validation": {"every": f"{max(1, updates // 4)}u"},
     }
-    write_atomic(recipe, json.dumps(keys, indent=1))
-    train_or_resume(run, recipe, [])
+    run = trained(options.out, _run_name(task, family, updates, options), keys)
     reporter = default_reporter()
     began = time.process_time()
     try:
@@ -220,6 +239,6 @@ def comparison(task: Task, budget: str, options: argparse.Namespace, results: Re
         for family, record in found.items()
         if record is not None
     }
-    if task.families[0] not in systems or len(systems) < 2:
+    if len(systems) < 2 or task.families[0] not in systems:
         return None
     return compare_outputs(systems, test, choose_metrics([task.metric], task.language), default_reporter(quiet=2.0))
