@@ -4,7 +4,7 @@
 
 makes `series/sunspots.csv` (yearly, 1700 to 2008), `series/co2.csv` (monthly means of the carbon dioxide over Mauna
 Loa, 1958 to 2001) and `series/sea.csv` (monthly temperature of the sea surface off Peru, 1950 to 2010). All three
-are in the public domain. Install statsmodels with: pip install 'qkv[examples]'
+are in the public domain, as statsmodels says. Install statsmodels with: pip install 'qkv[examples]'
 """
 
 import argparse

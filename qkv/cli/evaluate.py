@@ -73,15 +73,15 @@ def evaluate(
 
     if (model is None) == (hyp is None):
         raise UsageError("give a model (qkv evaluate MODEL ...) or its outputs (qkv evaluate --hyp FILE ...)")
-    if model is not None and asked_of(model) in ("classify", "forecast"):
-        texts = {"--src": src, "--ref": ref, "--tsv": tsv, "--with": ensemble, "--engine": engine != "auto"}
-        texts["--device"] = device != "auto"
+    how = {"--engine": engine != "auto", "--device": device != "auto", "--on": on}
+    asked = None if model is None else asked_of(model)
+    if model is not None and asked in ("classify", "forecast", "label"):
+        texts = {"--src": src, "--ref": ref, "--tsv": None if asked == "label" else tsv, "--with": ensemble}
         rest = {"--beam": beam, "--train": train, "--metrics": metrics, "--lang": lang, "--out": out, "--html": html}
-        rest["--on"] = on
-        evaluate_without_texts(model, data, split, as_json, {**texts, **rest, "settings": overrides})
+        idle = {**texts, **how, **rest, "settings": overrides}
+        evaluate_without_texts(model, data, tsv, split, as_json, idle)
         return
     if model is None:
-        how = {"--engine": engine != "auto", "--device": device != "auto", "--on": on}
         refuse_without_model({"--with": ensemble, **how, "--beam": beam, "--out": out})
     tests = _tests(model, given_test_set(ref, src, tsv, data, split), split)
     if out is not None and len(tests) > 1:

@@ -1,6 +1,6 @@
 """Everything behind `qkv data check`: sizes, lengths, unknown tokens, duplicates, overlaps, padding, samples."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -73,19 +73,18 @@ class DataReport:
         """For people."""
         lines = [line for name, part in self.parts.items() for line in _render_part(name, part)]
         for name, overlap in self.overlaps.items():
-            total = self.parts[name].store.kept
-            lines.append(
-                f"{name} and train: {overlap.pairs:,} of {total:,} pairs of {name} are in train, "
-                f"{overlap.sources:,} with the same source"
-            )
+            shared = overlap.line(name, "pairs")
+            lines.append(f"{shared}, {overlap.sources:,} with the same source")
         limit = self.length_limit
         lines.append(f"outputs: at most {limit.factor:g} x source + {limit.extra} tokens, learnt from train")
-        lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
+        return "\n".join([*lines, *self.closing_lines()]) + "\n"
+
+    def closing_lines(self) -> list[str]:
+        """Batches, samples and advice."""
+        lines = [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
         for sample in self.samples:
             lines += [f"  {sample.pair}", f"    src {' '.join(sample.src)}", f"    tgt {' '.join(sample.tgt)}"]
-        if self.advice:
-            lines += ["", "advice:", *(f"  {sentence}" for sentence in self.advice)]
-        return "\n".join(lines) + "\n"
+        return [*lines, *advice_lines(self.advice)]
 
 
 def check_data(
@@ -144,6 +143,11 @@ def _check_part(store: PairStore, progress: CountProgress) -> PartReport:
     )
 
 
+def advice_lines(advice: Sequence[str]) -> list[str]:
+    """The end of a report."""
+    return ["", "advice:", *(f"  {sentence}" for sentence in advice)] if advice else []
+
+
 def quantiles(lengths: LengthArray) -> dict[str, int]:
     """Of lengths, by name."""
     values = np.quantile(lengths, list(QUANTILES.values()), method="lower")
@@ -164,14 +168,23 @@ def _samples(store: PairStore, tokenizers: TokenizerPair) -> list[Sample]:
     ]
 
 
-def _render_part(name: str, part: PartReport) -> list[str]:
+def heading_lines(name: str, part: PartReport) -> list[str]:
+    """What became of the pairs of a part."""
     heading, *dropped = part.store.lines()
-    lines = [f"{name}: {heading}", *(f"  {line}" for line in dropped)]
-    for side, lengths, unknown in (
-        ("src", part.src_lengths, part.src_unknown),
-        ("tgt", part.tgt_lengths, part.tgt_unknown),
-    ):
-        spread = ", ".join(f"{quantile} {value}" for quantile, value in lengths.items())
-        lines.append(f"  {side} tokens: {spread}; {unknown:.2%} unknown")
-    lines += [f"  {part.duplicates:,} exact duplicates, {part.copies:,} pairs with target = source", ""]
-    return lines
+    return [f"{name}: {heading}", *(f"  {line}" for line in dropped)]
+
+
+def spread_line(what: str, lengths: Mapping[str, int], unknown: float) -> str:
+    """Quantiles of lengths and the share of unknown tokens."""
+    spread = ", ".join(f"{quantile} {value}" for quantile, value in lengths.items())
+    return f"  {what}: {spread}; {unknown:.2%} unknown"
+
+
+def _render_part(name: str, part: PartReport) -> list[str]:
+    return [
+        *heading_lines(name, part),
+        spread_line("src tokens", part.src_lengths, part.src_unknown),
+        spread_line("tgt tokens", part.tgt_lengths, part.tgt_unknown),
+        f"  {part.duplicates:,} exact duplicates, {part.copies:,} pairs with target = source",
+        "",
+    ]

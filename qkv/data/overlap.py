@@ -9,10 +9,19 @@ from qkv.data.store import PairStore
 
 @dataclass(frozen=True)
 class Overlap:
-    """Pairs of a part that train has too: with both sides equal, or with the same source."""
+    """Pairs of a part that train has too: with both sides equal, or with the same source.
+
+    Of examples without a target, both numbers are those of equal examples.
+    """
 
     pairs: int
     sources: int
+    total: int
+    """Pairs of the part."""
+
+    def line(self, name: str, unit: str) -> str:
+        """For people: `name` is that of the part, `unit` what its examples are called."""
+        return f"{name} and train: {self.pairs:,} of {self.total:,} {unit} of {name} are in train"
 
 
 def overlap_with_train(
@@ -30,5 +39,7 @@ def overlap_with_train(
         done += len(chunk)
         progress(done, len(train))
     return Overlap(
-        pairs=sum(pair in found_pairs for pair in pairs), sources=sum(src in found_sources for src, _ in pairs)
+        pairs=sum(pair in found_pairs for pair in pairs),
+        sources=sum(src in found_sources for src, _ in pairs),
+        total=len(pairs),
     )

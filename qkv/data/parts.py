@@ -52,12 +52,16 @@ class CorpusPart:
     invalid: Policy
     keep: Keep | None = None
 
-    def texts(self, side: Literal["src", "tgt"]) -> Iterator[str]:
-        """The texts of one side, to train a tokenizer on."""
+    def pairs(self) -> Iterator[RawPair]:
+        """As they are read: empty and long ones too."""
         for corpus in self.corpora:
             for pair in corpus.pairs_of(self.root, self.invalid, ReadCounts()):
                 if self.keep is None or self.keep(pair):
-                    yield pair.src if side == "src" else pair.tgt
+                    yield pair
+
+    def texts(self, side: Literal["src", "tgt"]) -> Iterator[str]:
+        """The texts of one side, to train a tokenizer on."""
+        return (pair.src if side == "src" else pair.tgt for pair in self.pairs())
 
 
 def data_parts(

@@ -37,6 +37,26 @@ def test_toy_task_is_learned(task: str, changes: list[str], tmp_path: Path) -> N
     assert accuracy >= 99.0, f"{task} with seed {seed}: {accuracy} %"
 
 
+OLDER = {
+    "recurrent": ("reverse", "{kind: recurrent, d_model: 64, dropout: 0}"),
+    "convolutional": ("reverse", "{kind: convolutional, d_model: 64, encoder_layers: 2, dropout: 0}"),
+    "bytenet": ("copy", "{kind: bytenet, d_model: 64, dilations: [1, 2], dropout: 0}"),
+}
+"""What the Transformer replaced: a task and a small model. ByteNet reads column t of the source at step t."""
+
+
+@pytest.mark.parametrize("kind", OLDER)
+def test_an_older_kind_learns_a_toy_task(kind: str, tmp_path: Path) -> None:
+    """Strings of two to five letters, and new ones are right; an untrained model gets none."""
+    task, model = OLDER[kind]
+    generator = [sys.executable, str(ROOT / "examples" / "make_toy_data.py"), str(tmp_path / "data"), "--task", task]
+    subprocess.run([*generator, "--letters", "abcd", "--shortest", "2", "--longest", "5", "--pairs", "500"], check=True)
+    places = [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", "seed=1"]
+    loop = ["batch.tokens=512", "training.stop_after=200u", "validation.every=200u"]
+    recipe = load_recipe(task, [*places, *loop, f"model={model}"])
+    assert Trainer(recipe, SilentTrainingReporter()).train().scores["exact"] >= 90.0
+
+
 @pytest.mark.slow
 def test_a_neural_gpu_learns_to_add(tmp_path: Path) -> None:
     """Binary numbers of up to five digits, the shortest first."""

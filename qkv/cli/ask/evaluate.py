@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from qkv.core.progress import Reporter
+    from qkv.data.tasks import DataTask
     from qkv.evaluation.report.tables import Table
     from qkv.models.saved.folder import SavedModel
 
@@ -41,9 +42,9 @@ def asked_of(folder: Path) -> str | None:
 
 
 def evaluate_without_texts(
-    model: Path, data: str | None, split: str | None, as_json: bool, idle: Mapping[str, object]
+    model: Path, data: str | None, tsv: Path | None, split: str | None, as_json: bool, idle: Mapping[str, object]
 ) -> None:
-    """Measure a model of images or series; `idle` are options that mean nothing to it."""
+    """Measure a model of images, series or labels; `idle` are options that mean nothing to it."""
     from qkv.cli.shared.tables import print_tables
     from qkv.core.errors import UsageError
     from qkv.core.progress import default_reporter
@@ -53,13 +54,15 @@ def evaluate_without_texts(
     if given := [name for name, value in idle.items() if value]:
         kind = saved.config.model.kind
         raise UsageError(f"{', '.join(given)}: only for models that write texts, not for {kind}; leave it out")
-    if data is not None and split is not None:
+    if data is not None and tsv is not None:
+        raise UsageError("--data and --tsv hold both sides: give one of them alone")
+    if split is not None and (data, tsv) != (None, None):
         raise UsageError("--split: chooses from a run's own data, but other data is given; leave it out")
-    measure = {"forecast": _forecasts, "classify": _classes}[saved.config.model.asked]
+    measure = {"forecast": _forecasts, "classify": _classes, "label": _labels}[saved.config.model.asked]
     reporter = default_reporter(quiet=2.0)
     try:
         with tempfile.TemporaryDirectory(prefix="qkv-") as folder:
-            found = measure(saved, _Given(model, data, split, Path(folder)), reporter)
+            found = measure(saved, _Given(model, data, tsv, split, Path(folder)), reporter)
     finally:
         reporter.close()
     if as_json:
@@ -72,11 +75,20 @@ def evaluate_without_texts(
 class _Given:
     """What is to be measured, prepared in a temporary folder."""
 
-    def __init__(self, model: Path, data: str | None, split: str | None, folder: Path) -> None:
-        self.model, self.data, self.split, self.folder = model, data, split, folder
+    def __init__(self, model: Path, data: str | None, tsv: Path | None, split: str | None, folder: Path) -> None:
+        self.model, self.data, self.tsv, self.split, self.folder = model, data, tsv, split, folder
 
     def own(self, saved: "SavedModel") -> dict[str, Any]:
         """The stores of the run's own recipe, as far as their files are there."""
+        return self._of_recipe(
+            lambda task: task.prepare(task.parts(with_test=True), saved.tokenizers, self.folder / "own")
+        )
+
+    def own_parts(self) -> dict[str, Any]:
+        """The same before they are prepared."""
+        return self._of_recipe(lambda task: task.parts(with_test=True))
+
+    def _of_recipe(self, read: "Callable[[DataTask[Any, Any]], dict[str, Any]]") -> dict[str, Any]:
         from qkv.core.errors import DataError
         from qkv.data.tasks import task_of
         from qkv.training.setup.own_data import own_recipe
@@ -84,9 +96,8 @@ class _Given:
         recipe = own_recipe(self.model)
         if recipe is None:
             return {}
-        task = task_of(recipe.data)
         try:
-            return task.prepare(task.parts(with_test=True), saved.tokenizers, self.folder / "own")
+            return read(task_of(recipe.data))
         except DataError as error:
             typer.echo(f"the data of {self.model} are not used: {error}", err=True)
             return {}
@@ -141,3 +152,18 @@ def _classes(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mappin
         tests = {"": ImageStore.open(given.folder / "given")}
     counting = reporter.counting("Classifying")
     return {name: evaluate_classes(model, store, counting) for name, store in tests.items()}
+
+
+def _labels(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, MeasuredPart]:
+    from qkv.data.parts import CorpusPart
+    from qkv.data.readers import TsvCorpus
+    from qkv.data.readers.named import corpus_of
+    from qkv.evaluation.classifying.labels import evaluate_labels
+
+    if given.tsv is None and given.data is None:
+        tests = given.chosen(given.own_parts())
+    else:
+        corpus = TsvCorpus(path=given.tsv) if given.data is None else corpus_of(given.data)
+        tests = {"": CorpusPart((corpus,), Path("."), "error")}
+    counting = reporter.counting("Labelling")
+    return {name: evaluate_labels(saved.model, saved.tokenizers, part, counting) for name, part in tests.items()}

@@ -11,8 +11,10 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from qkv.core.errors import UsageError
+from qkv.data.arrays.repeats import count_repeated, hash_overlap, row_hashes
 from qkv.data.arrays.stored import inputs_hash, is_up_to_date
 from qkv.data.build import CountProgress
+from qkv.data.check import advice_lines
 from qkv.data.config import BatchConfig, DataConfig, as_list, data_kinds
 from qkv.data.images.batch import ImageStream
 from qkv.data.images.kinds import AnyImages
@@ -51,11 +53,11 @@ class ImagesCheck:
     """Channels, height and width."""
     classes: dict[str, dict[str, int]]
     """Part -> class -> number of images."""
+    duplicates: dict[str, int]
+    """Part -> images with the pixels of an earlier one."""
+    overlaps: dict[str, Overlap]
+    """Part -> images whose pixels train has, too."""
     advice: list[str] = field(default_factory=list)
-
-    @property
-    def overlaps(self) -> Mapping[str, Overlap]:
-        return {}
 
     def with_advice(self, sentences: list[str]) -> "ImagesCheck":
         """The same with advice, one sentence each."""
@@ -73,8 +75,10 @@ class ImagesCheck:
             lines += ["", f"{name}: {sum(counts.values()):,} images of {len(counts):,} classes"]
             lines += [f"  {label}: {count:,}" for label, count in list(counts.items())[:SHOWN]]
             lines += ["  ..."] if len(counts) > SHOWN else []
-        lines += [f"\nadvice: {sentence}" for sentence in self.advice]
-        return "\n".join(lines) + "\n"
+            lines.append(f"  {self.duplicates[name]:,} exact duplicates")
+        lines += [""] if self.overlaps else []
+        lines += [own.line(name, "images") for name, own in self.overlaps.items()]
+        return "\n".join([*lines, *advice_lines(self.advice)]) + "\n"
 
 
 class ImagesTask(DataTask[ImagePart, ImageStore]):
@@ -134,7 +138,14 @@ class ImagesTask(DataTask[ImagePart, ImageStore]):
         seed: int = 0,
         progress: CountProgress = lambda done, total: None,
     ) -> ImagesCheck:
-        return ImagesCheck(stores["train"].image_shape, {name: store.report.by_class for name, store in stores.items()})
+        hashes = {name: row_hashes(store.pixels, len(store), progress) for name, store in stores.items()}
+        others = {name: own for name, own in hashes.items() if name != "train"}
+        return ImagesCheck(
+            image_shape=stores["train"].image_shape,
+            classes={name: store.report.by_class for name, store in stores.items()},
+            duplicates={name: count_repeated(own) for name, own in hashes.items()},
+            overlaps={name: hash_overlap(own, hashes["train"]) for name, own in others.items()},
+        )
 
     def batches(self, train: ImageStore, batch: BatchConfig) -> float:
         weighted = sum(own.weight * (own.stop - own.start) for own in train.ranges)
@@ -142,6 +153,11 @@ class ImagesTask(DataTask[ImagePart, ImageStore]):
 
     def facts(self, train: ImageStore) -> dict[str, Any]:
         return {"labels": train.classes}
+
+    def overlap(
+        self, part: ImageStore, train: ImageStore, progress: CountProgress = lambda done, total: None
+    ) -> Overlap:
+        return hash_overlap(row_hashes(part.pixels, len(part)), row_hashes(train.pixels, len(train), progress))
 
     def frequencies(self, train: ImageStore, tokenizers: TokenizerPair) -> Tensor:
         return torch.from_numpy(np.bincount(train.labels, minlength=len(train.classes)))

@@ -14,12 +14,14 @@ import torch
 from qkv.core.errors import DataError
 from qkv.data.batch import Batch, padded
 from qkv.data.build import CountProgress
+from qkv.data.check import check_data
 from qkv.data.config import BatchConfig, PairsConfig, data_kinds
 from qkv.data.parts import CorpusPart
 from qkv.data.readers import RawPair
 from qkv.data.store import PairStore
 from qkv.data.stream import BatchStream
 from qkv.data.tasks.base import data_tasks
+from qkv.data.tasks.label_check import LabelReport, count_labels, label_report
 from qkv.data.tasks.pairs import PairsTask
 from qkv.text.folder import TokenizerPair
 from qkv.text.tokenizer import Tokenizer
@@ -120,11 +122,31 @@ class LabelledTask(PairsTask):
 
     unit = "texts"
     stream_type: ClassVar[type[LabelledStream]] = LabelledStream
+    labelled: ClassVar[str] = "texts"
+    """What has a label."""
 
     def stream(
         self, store: PairStore, tokenizers: TokenizerPair, batch: BatchConfig, seed: int, sampling: bool = False
     ) -> LabelledStream:
         return self.stream_type(store, tokenizers, batch, seed)
+
+    def labels(self, target: str) -> list[str]:
+        """Those of a text."""
+        return [target]
+
+    def check(
+        self,
+        stores: Mapping[str, PairStore],
+        tokenizers: TokenizerPair,
+        batch: BatchConfig,
+        seed: int = 0,
+        progress: CountProgress = lambda done, total: None,
+    ) -> LabelReport:
+        counts = {
+            name: count_labels(store, lambda target: self.labels(tokenizers.tgt.normalize(target)), progress)
+            for name, store in stores.items()
+        }
+        return label_report(check_data(stores, tokenizers, batch, seed, progress), counts, self.labelled)
 
     def facts(self, train: PairStore) -> dict[str, Any]:
         return {"longest_src": int(train.src_len.max())}
@@ -134,6 +156,10 @@ class TaggedTask(LabelledTask):
     """See `DataTask`."""
 
     stream_type = TaggedStream
+    labelled = "words"
+
+    def labels(self, target: str) -> list[str]:
+        return target.split()
 
     def prepare(
         self,
@@ -142,11 +168,12 @@ class TaggedTask(LabelledTask):
         folder: Path,
         progress: CountProgress | None = None,
     ) -> dict[str, PairStore]:
-        checked = {name: replace(part, keep=_one_tag_a_word(part, tokenizers.tgt)) for name, part in parts.items()}
+        checked = {name: one_tag_a_word(part, tokenizers.tgt) for name, part in parts.items()}
         return super().prepare(checked, tokenizers, folder, progress)
 
 
-def _one_tag_a_word(part: CorpusPart, tokenizer: Tokenizer) -> Any:
+def one_tag_a_word(part: CorpusPart, tokenizer: Tokenizer) -> CorpusPart:
+    """The same part, which raises DataError at a text whose tags are not one for each word."""
     where = " or ".join(corpus.describe(part.root) for corpus in part.corpora)
 
     def keep(pair: RawPair) -> bool:
@@ -159,7 +186,7 @@ def _one_tag_a_word(part: CorpusPart, tokenizer: Tokenizer) -> Any:
             raise DataError(f"{where}:{pair.line}: {error}") from None
         return part.keep is None or part.keep(pair)
 
-    return keep
+    return replace(part, keep=keep)
 
 
 data_tasks.register("labelled", LabelledTask)

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from qkv.data.build import CountProgress
-from qkv.data.check import DataReport, check_data
+from qkv.data.check import check_data
 from qkv.data.config import BatchConfig, PairsConfig
 from qkv.data.length_limit import fit_length_limit
 from qkv.data.overlap import Overlap, overlap_with_train
@@ -16,7 +16,7 @@ from qkv.data.parts import CorpusPart, data_parts
 from qkv.data.prepare import prepare_data
 from qkv.data.store import PairStore, tgt_frequencies
 from qkv.data.stream import BatchStream
-from qkv.data.tasks.base import DataTask, data_tasks
+from qkv.data.tasks.base import CheckReport, DataTask, data_tasks
 from qkv.text.folder import TokenizerPair
 
 
@@ -55,7 +55,7 @@ class PairsTask(DataTask[CorpusPart, PairStore]):
         batch: BatchConfig,
         seed: int = 0,
         progress: CountProgress = lambda done, total: None,
-    ) -> DataReport:
+    ) -> CheckReport:
         return check_data(stores, tokenizers, batch, seed, progress)
 
     def batches(self, train: PairStore, batch: BatchConfig) -> float:

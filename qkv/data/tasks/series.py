@@ -8,12 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from qkv.data.arrays.repeats import Hashes, count_repeated, hash_overlap
 from qkv.data.arrays.stored import inputs_hash, is_up_to_date
 from qkv.data.build import CountProgress
+from qkv.data.check import advice_lines
 from qkv.data.config import BatchConfig, DataConfig, as_list, data_kinds
 from qkv.data.overlap import Overlap
 from qkv.data.series.batch import SeriesStream
 from qkv.data.series.kinds import AnySeries
+from qkv.data.series.repeats import count_constant, window_hashes
 from qkv.data.series.sources import NamedSeries, SeriesSource
 from qkv.data.series.store import SeriesStore, build_series_store, find_windows
 from qkv.data.tasks.base import DataTask, data_tasks
@@ -106,13 +109,15 @@ class SeriesCheck:
 
     series: dict[str, list[SeriesSummary]]
     windows: dict[str, int]
+    duplicates: dict[str, int]
+    """Part -> windows that equal an earlier one, what follows them included."""
+    constant: dict[str, int]
+    """Part -> windows that hold one value again and again."""
+    overlaps: dict[str, Overlap]
+    """Part -> windows that train has, too, what follows them included."""
     context: int
     horizon: int
     advice: list[str] = field(default_factory=list)
-
-    @property
-    def overlaps(self) -> Mapping[str, Overlap]:
-        return {}
 
     def with_advice(self, sentences: list[str]) -> "SeriesCheck":
         """The same with advice, one sentence each."""
@@ -128,8 +133,10 @@ class SeriesCheck:
         for name, summaries in self.series.items():
             lines += ["", f"{name}: {len(summaries):,} series, {self.windows[name]:,} windows"]
             lines += [summary.line() for summary in summaries]
-        lines += [f"\nadvice: {sentence}" for sentence in self.advice]
-        return "\n".join(lines) + "\n"
+            lines.append(f"  {self.duplicates[name]:,} exact duplicates, {self.constant[name]:,} windows of one value")
+        lines += [""] if self.overlaps else []
+        lines += [own.line(name, "windows") for name, own in self.overlaps.items()]
+        return "\n".join([*lines, *advice_lines(self.advice)]) + "\n"
 
 
 class SeriesTask(DataTask[SeriesPart, SeriesStore]):
@@ -187,18 +194,33 @@ class SeriesTask(DataTask[SeriesPart, SeriesStore]):
         seed: int = 0,
         progress: CountProgress = lambda done, total: None,
     ) -> SeriesCheck:
-        summaries = {name: [_summary(series) for series in store.series] for name, store in stores.items()}
-        windows = {name: self._windows(store) for name, store in stores.items()}
-        return SeriesCheck(summaries, windows, self.data.context, self.data.horizon)
+        hashes = {name: self._hashes(store, progress) for name, store in stores.items()}
+        others = {name: own for name, own in hashes.items() if name != "train"}
+        context, horizon = self.data.context, self.data.horizon
+        return SeriesCheck(
+            series={name: [_summary(series) for series in store.series] for name, store in stores.items()},
+            windows={name: len(own) for name, own in hashes.items()},
+            duplicates={name: count_repeated(own) for name, own in hashes.items()},
+            constant={name: count_constant(store, context, horizon) for name, store in stores.items()},
+            overlaps={name: hash_overlap(own, hashes["train"]) for name, own in others.items()},
+            context=context,
+            horizon=horizon,
+        )
 
     def batches(self, train: SeriesStore, batch: BatchConfig) -> float:
-        return max(1.0, self._windows(train) / batch.single_tokens)
+        windows = find_windows(train, self.data.context, self.data.horizon).places
+        return max(1.0, len(windows) / batch.single_tokens)
 
     def facts(self, train: SeriesStore) -> dict[str, Any]:
         return {"period": self.data.period}
 
-    def _windows(self, store: SeriesStore) -> int:
-        return len(find_windows(store, self.data.context, self.data.horizon).places)
+    def overlap(
+        self, part: SeriesStore, train: SeriesStore, progress: CountProgress = lambda done, total: None
+    ) -> Overlap:
+        return hash_overlap(self._hashes(part), self._hashes(train, progress))
+
+    def _hashes(self, store: SeriesStore, progress: CountProgress = lambda done, total: None) -> Hashes:
+        return window_hashes(store, self.data.context, self.data.horizon, progress)
 
 
 def _summary(series: NamedSeries) -> SeriesSummary:

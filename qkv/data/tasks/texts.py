@@ -11,11 +11,12 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from qkv.data.arrays.repeats import count_repeated
 from qkv.data.build import CountProgress
-from qkv.data.check import SAMPLES, quantiles
+from qkv.data.check import SAMPLES, advice_lines, quantiles
 from qkv.data.config import BatchConfig, DataConfig, as_list, data_kinds
 from qkv.data.lines import Policy
-from qkv.data.overlap import Overlap
+from qkv.data.overlap import Overlap, overlap_with_train
 from qkv.data.parts import CorpusPart, data_parts, text_hash
 from qkv.data.prepare import prepare_data
 from qkv.data.readers.texts import AnyTexts
@@ -88,14 +89,12 @@ class TextsReport:
             heading, *dropped = part["store"]
             spread = ", ".join(f"{quantile} {value}" for quantile, value in part["lengths"].items())
             lines += [f"{name}: {heading}", *(f"  {line}" for line in dropped)]
-            lines += [f"  tokens: {spread}; {part['unknown']:.2%} unknown", f"  {part['duplicates']:,} duplicates", ""]
-        for name, overlap in self.overlaps.items():
-            lines.append(f"{name} and train: {overlap.pairs:,} texts of {name} are in train")
+            lines.append(f"  tokens: {spread}; {part['unknown']:.2%} unknown")
+            lines += [f"  {part['duplicates']:,} exact duplicates", ""]
+        lines += [own.line(name, "texts") for name, own in self.overlaps.items()]
         lines += [f"batches: {self.batches:,} an epoch, {self.padding:.1%} padding", "", "samples of train, as tokens:"]
         lines += [f"  {' '.join(sample)}" for sample in self.samples]
-        if self.advice:
-            lines += ["", "advice:", *(f"  {sentence}" for sentence in self.advice)]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, *advice_lines(self.advice)]) + "\n"
 
 
 class TextsTask(DataTask[CorpusPart, TextStore]):
@@ -143,7 +142,7 @@ class TextsTask(DataTask[CorpusPart, TextStore]):
         padding = np.mean([stream.batch(0, index).padding for index in range(min(len(plan), 100))])
         places = np.unique(np.linspace(0, len(train) - 1, SAMPLES).astype(np.int64)).tolist()
         samples = [tokenizers.src.tokens(ids) for ids in stream.ids(places, 0)]
-        others = {name: store for name, store in stores.items() if name != "train" and self.data.holdout is None}
+        others = {name: store for name, store in stores.items() if name != "train"}
         overlaps = {name: self.overlap(store, train, progress) for name, store in others.items()}
         parts = {name: _part(store) for name, store in stores.items()}
         return TextsReport(parts, len(plan), float(padding), samples, overlaps)
@@ -158,14 +157,8 @@ class TextsTask(DataTask[CorpusPart, TextStore]):
         return {"longest_src": int(train.src_len.max()), "median_src": int(np.median(train.src_len))}
 
     def overlap(self, part: TextStore, train: TextStore, progress: CountProgress = lambda done, total: None) -> Overlap:
-        wanted = [text for chunk in part.chunks() for text, _ in chunk]
-        found, done = set[str](), 0
-        for chunk in train.chunks():
-            found |= set(wanted).intersection(text for text, _ in chunk)
-            done += len(chunk)
-            progress(done, len(train))
-        shared = sum(text in found for text in wanted)
-        return Overlap(pairs=shared, sources=shared)
+        # The target of each is empty.
+        return overlap_with_train(part, train, progress)
 
     def frequencies(self, train: TextStore, tokenizers: TokenizerPair) -> Tensor:
         counts = torch.zeros(len(tokenizers.src), dtype=torch.float64)
@@ -188,13 +181,14 @@ def _once(part: CorpusPart) -> _Once:
 
 
 def _part(store: TextStore) -> dict[str, Any]:
-    hashes = [text_hash(text) for chunk in store.chunks() for text, _ in chunk]
+    texts = (text for chunk in store.chunks() for text, _ in chunk)
+    hashes = np.fromiter(map(text_hash, texts), np.uint64, len(store))
     counts = store.report
     return {
         "store": counts.lines(),
         "lengths": quantiles(store.src_len),
         "unknown": counts.src_unknown / max(counts.src_tokens - counts.kept, 1),
-        "duplicates": len(hashes) - len(set(hashes)),
+        "duplicates": count_repeated(hashes),
     }
 
 

@@ -48,6 +48,8 @@ FEW_DEV_PAIRS = 50
 PARAMETERS_A_TOKEN = 30
 """With more parameters per training token than this, a model memorises its data, or learns nothing in the time."""
 FEW_UPDATES = 300
+SHARED = 0.05
+"""The share of dev examples that may be in train by accident."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,15 @@ def advise(
     situation = Situation(recipe, prepared, dev_in_train, test)
     own = data_checks.get(recipe.data.kind, ())
     return [sentence for check in (*own, *CHECKS) for sentence in check(situation)]
+
+
+def _dev_in_train(now: Situation) -> Iterator[str]:
+    shared, unit = now.dev_in_train, task_of(now.recipe.data).unit
+    if shared is not None and now.recipe.data.dev is not None and shared.pairs > SHARED * shared.total:
+        yield (
+            f"{shared.pairs:,} of {shared.total:,} {unit} of dev are also in train, so the scores will be too good: "
+            "take them out of data.train, or leave out data.dev and set data.holdout"
+        )
 
 
 def _dev_size(now: Situation) -> Iterator[str]:
@@ -157,5 +168,5 @@ def _length(now: Situation) -> Iterator[str]:
         )
 
 
-CHECKS: tuple[Check, ...] = (_dev_size, _model_size, _warm_up, _length)
+CHECKS: tuple[Check, ...] = (_dev_in_train, _dev_size, _model_size, _warm_up, _length)
 """For every kind of data."""

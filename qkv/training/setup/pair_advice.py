@@ -11,10 +11,7 @@ from qkv.data.readers.table import TableCorpus
 from qkv.data.store import PairStore
 from qkv.search.greedy import GreedyConfig
 from qkv.training.recipe import Recipe
-from qkv.training.setup.advice import Situation, data_checks
-
-SHARED = 0.05
-"""The share of dev pairs that may be in train by accident."""
+from qkv.training.setup.advice import SHARED, Situation, data_checks
 
 
 def _data(now: Situation) -> PairsConfig:
@@ -31,19 +28,15 @@ def _headers(now: Situation) -> Iterator[str]:
             )
 
 
-def _dev_in_train(now: Situation) -> Iterator[str]:
-    dev, shared = now.prepared.dev, now.dev_in_train
-    if dev is None or shared is None or _data(now).dev is None:
+def _dev_sources_in_train(now: Situation) -> Iterator[str]:
+    shared = now.dev_in_train
+    if shared is None or _data(now).dev is None:
         return
-    if shared.pairs > SHARED * len(dev):
+    if shared.pairs <= SHARED * shared.total < shared.sources:
         yield (
-            f"{shared.pairs:,} of {len(dev):,} pairs of dev are also in train, so the scores will be too good: take "
-            "them out of data.train, or leave out data.dev and set data.holdout"
-        )
-    elif shared.sources > SHARED * len(dev):
-        yield (
-            f"{shared.sources:,} of {len(dev):,} sources of dev are also in train, with other targets: if dev is to "
-            "show how new sources are treated, take them out of data.train, or set data.holdout, which keeps them apart"
+            f"{shared.sources:,} of {shared.total:,} sources of dev are also in train, with other targets: if dev is "
+            "to show how new sources are treated, take them out of data.train, or set data.holdout, which keeps them "
+            "apart"
         )
 
 
@@ -70,4 +63,6 @@ def _reach(now: Situation) -> Iterator[str]:
             yield from out_of_reach(name, store, now.recipe, limit)
 
 
-data_checks.register("pairs", (_headers, _dev_in_train, _reach))
+data_checks.register("pairs", (_headers, _dev_sources_in_train, _reach))
+data_checks.register("labelled", (_headers, _dev_sources_in_train))
+data_checks.register("tagged", (_headers, _dev_sources_in_train))

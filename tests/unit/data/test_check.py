@@ -61,7 +61,7 @@ def test_for_people_and_for_programs(report: DataReport) -> None:
     assert "w3 <unk> </s>" in text
     plain = json.loads(json.dumps(report.as_dict()))
     assert plain["parts"]["train"]["store"]["kept"] == 6
-    assert plain["overlaps"]["dev"] == {"pairs": 1, "sources": 2}
+    assert plain["overlaps"]["dev"] == {"pairs": 1, "sources": 2, "total": 4}
 
 
 def test_progress(make_store: MakeStore, tokenizers: TokenizerPair) -> None:

@@ -10,7 +10,9 @@ from qkv.core.errors import ConfigError, UsageError
 from qkv.data.config import BatchConfig
 from qkv.data.tasks import task_of
 from qkv.text import TextConfig
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
+from qkv.training.setup.inspect_data import inspect_data
 
 SIZES = {"image_size": [4, 6], "channels": 1, "patch": 2, "classes": 3, "d_model": 8, "num_heads": 2}
 TOKENIZERS = TextConfig().train(lambda: [], lambda: [])
@@ -84,3 +86,32 @@ def test_a_batch_has_at_most_as_many_as_batch_pairs_says(root: Path) -> None:
     sizes = [len(stream.batch(0, index)) for index in range(len(stream.plan(0)))]
     assert (sum(sizes), max(sizes)) == (20, 4)
     assert task.batches(train, few) == 20 / 4
+
+
+def test_images_that_train_has_too_are_counted_by_their_pixels(root: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (20, 4, 6), dtype=np.uint8)
+    images[[18, 19]] = images[0]
+    np.savez(root / "a.npz", images=images, labels=np.arange(20) % 3)
+    # Of these four, three are in train, one of them with another label.
+    np.savez(root / "b.npz", images=np.concatenate([images[:3], 255 - images[:1]]), labels=np.array([1, 1, 2, 0]))
+    data = {"dev": {"kind": "npz", "path": "b.npz"}}
+    task = task_of(recipe(root, data).data)
+    stores = task.prepare(task.parts(), TOKENIZERS, root / "data")
+    report = task.check(stores, TOKENIZERS, BatchConfig())
+    assert report.as_dict()["duplicates"] == {"train": 2, "dev": 0}
+    assert report.as_dict()["overlaps"] == {"dev": {"pairs": 3, "sources": 3, "total": 4}}
+    assert task.overlap(stores["dev"], stores["train"]) == report.overlaps["dev"]
+    said = report.with_advice(["do this"]).render()
+    assert "train: 20 images of 3 classes\n  0: 7\n  1: 7\n  2: 6\n  2 exact duplicates\n" in said
+    assert "\n\ndev and train: 3 of 4 images of dev are in train\n\nadvice:\n  do this\n" in said
+
+
+def test_images_of_dev_in_train_are_pointed_out(root: Path) -> None:
+    inspected = inspect_data(recipe(root, {"dev": {"kind": "npz", "path": "a.npz"}}), SilentTrainingReporter().counting)
+    assert inspected.advice[0] == (
+        "20 of 20 images of dev are also in train, so the scores will be too good: take them out of data.train, or "
+        "leave out data.dev and set data.holdout"
+    )
+    held_out = inspect_data(recipe(root, {"holdout": 5}), SilentTrainingReporter().counting)
+    assert held_out.overlaps["dev"].pairs == 0
+    assert not any("also in train" in sentence for sentence in held_out.advice)

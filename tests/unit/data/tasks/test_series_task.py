@@ -100,3 +100,33 @@ def test_a_batch_has_at_most_as_many_as_batch_pairs_says(root: Path) -> None:
     sizes = [len(stream.batch(0, index)) for index in range(len(stream.plan(0)))]
     assert (sum(sizes), max(sizes)) == (42, 4)
     assert task.batches(train, few) == 42 / 4
+
+
+def test_windows_that_train_has_too_are_counted(tmp_path: Path) -> None:
+    values = [*range(20), *[7] * 12, *range(8)]
+    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
+    later = {"kind": "csv", "path": "a.csv", "start": 0.5}
+    task = task_of(recipe(tmp_path, {"dev": later}).data)
+    tokenizers = TextConfig().train(lambda: [], lambda: [])
+    stores = task.prepare(task.parts(), tokenizers, tmp_path / "data")
+    report = task.check(stores, tokenizers, BatchConfig())
+    found = report.as_dict()
+    assert found["windows"] == {"train": 31, "dev": 19}
+    # Ten values of 7 alone stand at three places; with what follows they are one window and two copies of it.
+    assert found["duplicates"] == {"train": 2, "dev": 2}
+    # Eight values of 7 stand at five places of the twelve.
+    assert found["constant"] == {"train": 5, "dev": 5}
+    assert found["overlaps"] == {"dev": {"pairs": 19, "sources": 19, "total": 19}}
+    assert task.overlap(stores["dev"], stores["train"]) == report.overlaps["dev"]
+    said = report.render()
+    assert "  2 exact duplicates, 5 windows of one value\n" in said
+    assert said.endswith("\n\ndev and train: 19 of 19 windows of dev are in train\n")
+
+
+def test_values_that_are_only_read_are_not_shared(root: Path) -> None:
+    """A window of dev may reach back into train; what it is to forecast is not there."""
+    table = {"kind": "csv", "path": "a.csv"}
+    parts = {"train": {**table, "stop": 0.6}, "dev": {**table, "start": 0.6}}
+    task, tokenizers = task_of(recipe(root, parts).data), TextConfig().train(lambda: [], lambda: [])
+    stores = task.prepare(task.parts(), tokenizers, root / "data")
+    assert task.check(stores, tokenizers, BatchConfig()).overlaps["dev"].pairs == 0

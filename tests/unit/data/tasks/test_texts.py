@@ -157,11 +157,20 @@ def test_data_check_speaks_for_texts(tmp_path: Path) -> None:
     report = task.check(stores, TOKENIZERS, BATCH)
     said = report.with_advice(["do this"]).render()
     assert "train: 10 texts of 10 that were read, 70 tokens" in said
-    assert "  1 duplicates" in said
-    assert "dev and train: 10 texts of dev are in train" in said
+    assert "  1 exact duplicates" in said
+    assert "dev and train: 10 of 10 texts of dev are in train" in said
     assert f"  {SENTENCES[0]}" in said
     assert said.endswith("advice:\n  do this\n")
     assert report.as_dict()["parts"]["dev"]["lengths"]["max"] == 7
+
+
+def test_data_check_compares_a_holdout_and_test_with_train(tmp_path: Path) -> None:
+    data = config(tmp_path, holdout=4, test={"path": "texts.txt"})
+    task = task_of(data)
+    stores = task.prepare(task.parts(with_test=True), TOKENIZERS, tmp_path / "data")
+    overlaps = task.check(stores, TOKENIZERS, BATCH).overlaps
+    assert (overlaps["dev"].pairs, overlaps["dev"].total) == (0, 4)
+    assert (overlaps["test"].pairs, overlaps["test"].total) == (36, 40)
 
 
 def test_rows_with_sampled_pieces_are_never_too_long(tmp_path: Path) -> None:

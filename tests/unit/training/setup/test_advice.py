@@ -112,6 +112,24 @@ def test_sources_of_dev_inside_train(recipe: dict[str, Any], tmp_path: Path) -> 
     assert the_advice_on(recipe).startswith("60 of 60 sources of dev are also in train, with other targets")
 
 
+@pytest.mark.parametrize(
+    ("dev", "sentence"), [("same", "texts of dev are also in train, so"), ("other", "sources of dev")]
+)
+def test_labelled_texts_are_compared_with_train_as_pairs_are(
+    recipe: dict[str, Any], tmp_path: Path, dev: str, sentence: str
+) -> None:
+    lines = {"same": [f"{word}\tname\n" for word in words(800, 1)]}
+    lines["other"] = [line.replace("name", "verb") for line in lines["same"]]
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(lines["same"]))
+    (tmp_path / "dev.tsv").write_text("".join(lines[dev][:60]))
+    recipe["data"]["kind"] = "labelled"
+    recipe["text"] = {"src": "char", "tgt": "labels"}
+    recipe["model"] = {"kind": "classifier", "d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+    found = advice_on(recipe)
+    assert any(each.startswith(f"60 of 60 {sentence}") for each in found)
+    assert any("train.tsv:1 looks like names of columns" in each for each in found)
+
+
 def test_a_warm_up_longer_than_the_run(recipe: dict[str, Any]) -> None:
     recipe["schedule"]["warmup"] = 4000
     sentence = the_advice_on(recipe)
