@@ -84,7 +84,9 @@ def test_a_classifier_is_measured(classifier: Path, folder: Path, forks: Forks) 
 
 
 def test_wrong_labels_and_new_ones_are_counted(classifier: Path, scratch: Path, forks: Forks) -> None:
-    birds, cat = ["the big bird sees the tree", "the red bird likes the house", "the bird"], "the big cat sees the tree"
+    # All of them learned: what a model says of other texts depends on the processor.
+    birds = [text for text in SENTENCES if label_of(text) == "wild"]
+    cat = next(text for text in SENTENCES if label_of(text) == "small pet")
     path = write(scratch / "a.tsv", {birds[0]: "wild", birds[1]: "wild", birds[2]: "tame", cat: "wild", "": "wild"})
     shown = json.loads(quiet(forks.qkv("evaluate", classifier, "--tsv", path, "--json")))
     assert shown["said"] == {"wild": {"wild": 2, "small pet": 1}, "tame": {"wild": 1}}
