@@ -1,6 +1,7 @@
 """How much memory something takes."""
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -18,3 +19,14 @@ def saved_bytes() -> Iterator[list[int]]:
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         yield sizes
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """The most bytes that `work` holds at a time in Python objects and numpy arrays; what is mapped from disk is not
+    counted."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -117,7 +117,7 @@ class _Given:
 
 def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, MeasuredPart]:
     from qkv.data.series.named import series_of
-    from qkv.data.series.store import SeriesStore, build_series_store
+    from qkv.data.series.store import SeriesPart, SeriesStore, build_series_store
     from qkv.evaluation.forecasting.evaluate import evaluate_forecasts
     from qkv.models.forecasting.config import ForecastingConfig
 
@@ -126,7 +126,7 @@ def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapp
     if given.data is None:
         tests = given.chosen(own)
     else:
-        build_series_store(given.folder / "given", series_of(given.data).read(Path(".")), "")
+        build_series_store(given.folder / "given", SeriesPart("test", (series_of(given.data),), Path(".")), "")
         tests = {"": SeriesStore.open(given.folder / "given")}
     learned = (own["train"], own.get("dev")) if "train" in own else None
     sizes, period = (config.context, config.horizon), saved.config.period or 1

@@ -22,13 +22,16 @@ def forecast(
     import csv
     import json
     import sys
+    import tempfile
 
     from qkv.cli.shared.streams import require_stdout
     from qkv.data.series.named import series_of
     from qkv.evaluation.forecasting.forecast import Forecaster
 
     require_stdout()
-    found = Forecaster(model).continued(series_of(data).read(Path(".")))
+    forecaster = Forecaster(model)
+    with tempfile.TemporaryDirectory(prefix="qkv-") as scratch:
+        found = forecaster.continued(series_of(data).read(Path("."), Path(scratch)))
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return

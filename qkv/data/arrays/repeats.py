@@ -24,12 +24,19 @@ def row_hashes(rows: Iterable[Array], count: int, progress: CountProgress = lamb
     return found
 
 
+# Sorting takes one copy of the hashes; np.unique and np.isin take several.
+
+
 def count_repeated(hashes: Hashes) -> int:
     """How many are equal to an earlier one."""
-    return len(hashes) - len(np.unique(hashes))
+    ordered = np.sort(hashes)
+    return int((ordered[1:] == ordered[:-1]).sum())
 
 
 def hash_overlap(part: Hashes, train: Hashes) -> Overlap:
     """How many of `part` are in `train`, too."""
-    shared = int(np.isin(part, train).sum())
+    ordered = np.sort(train)
+    places = np.searchsorted(ordered, part)
+    # Those above all of train have no place in it.
+    shared = int((ordered[places[places < len(ordered)]] == part[places < len(ordered)]).sum())
     return Overlap(pairs=shared, sources=shared, total=len(part))

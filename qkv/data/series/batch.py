@@ -10,8 +10,9 @@ from torch import Tensor
 
 from qkv.core.devices import moved
 from qkv.data.order import PlannedEqually, share
-from qkv.data.series.sources import Values
-from qkv.data.series.store import SeriesStore, find_windows
+from qkv.data.series.pieces import Values, standard_deviation
+from qkv.data.series.store import SeriesStore
+from qkv.data.series.windows import find_windows
 from qkv.data.store import CorpusRange
 
 
@@ -60,7 +61,7 @@ class SeriesStream(PlannedEqually):
 
     def __init__(self, store: SeriesStore, context: int, horizon: int, windows_per_batch: int, seed: int) -> None:
         self.windows = find_windows(store, context, horizon)
-        super().__init__([CorpusRange(0, len(self.windows.places), 1.0)], windows_per_batch, seed)
+        super().__init__([CorpusRange(0, len(self.windows), 1.0)], windows_per_batch, seed)
         self.store = store
         self.context, self.horizon = context, horizon
         self._scales = np.array([spread_of(series.values) for series in store.series])
@@ -72,7 +73,7 @@ class SeriesStream(PlannedEqually):
     def windows_of(self, rows: Sequence[int]) -> SeriesBatch:
         """The windows of these numbers."""
         width = self.context + self.horizon
-        numbers, places = self.windows.series[list(rows)], self.windows.places[list(rows)]
+        numbers, places = self.windows.at(rows)
         cut = np.empty((len(rows), width))
         for row, (number, place) in enumerate(zip(numbers.tolist(), places.tolist(), strict=True)):
             cut[row] = self.store.series[number].values[place - self.context : place + self.horizon]
@@ -82,11 +83,12 @@ class SeriesStream(PlannedEqually):
 
     def names(self, examples: Sequence[int]) -> list[str]:
         """The series and the place of each window."""
-        series, places = self.windows.series[list(examples)], self.windows.places[list(examples)]
+        series, places = self.windows.at(examples)
         return [f"{self.store.series[s].name} at row {place + 1}" for s, place in zip(series, places, strict=True)]
 
 
 def spread_of(values: Values) -> float:
     """The standard deviation; of a series that is constant up to rounding 1, since there is nothing to measure in."""
-    spread = float(values.std())
-    return spread if spread > 4 * np.finfo(np.float64).eps * float(np.abs(values).max()) else 1.0
+    spread = standard_deviation(values)
+    largest = max(float(values.max()), -float(values.min()))
+    return spread if spread > 4 * np.finfo(np.float64).eps * largest else 1.0

@@ -7,7 +7,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from qkv.core.errors import DataError
-from qkv.data.arrays.npz import npz_names, npz_whole
+from qkv.data.arrays.npz import npz_array, npz_names, npz_rows
+from qkv.data.arrays.stored import write_rows
+from qkv.data.build import CountProgress
+from qkv.data.series.pieces import PIECE
 from qkv.data.series.sources import SeriesSource, SeriesTable, chosen_columns, series_sources
 
 
@@ -19,19 +22,23 @@ class SeriesArchive(SeriesSource):
 
     kind: Literal["npz"] = "npz"
 
-    def table(self, path: Path) -> SeriesTable:
+    def table(self, path: Path, scratch: Path, progress: CountProgress | None) -> SeriesTable:
         there = npz_names(path)
         names = [there[number] for number in chosen_columns(there, self.columns, None, path)]
-        arrays = [npz_whole(path, name) for name in names]
-        for name, array in zip(names, arrays, strict=True):
-            if array.ndim != 1 or array.dtype.kind not in "iuf":
+        arrays = [npz_array(path, name) for name in names]
+        rows = arrays[0].shape[0] if arrays[0].shape else 0
+        for name, (shape, dtype) in zip(names, arrays, strict=True):
+            if len(shape) != 1 or dtype.kind not in "iuf":
                 raise DataError(
-                    f"{path}: the array {name!r} must be a series of numbers, not {array.dtype} {list(array.shape)}; "
+                    f"{path}: the array {name!r} must be a series of numbers, not {dtype} {list(shape)}; "
                     "choose others by columns"
                 )
-            if len(array) != len(arrays[0]):
+            if shape[0] != rows:
                 raise DataError(
-                    f"{path}: {names[0]!r} has {len(arrays[0]):,} values and {name!r} has {len(array):,}; save them in "
+                    f"{path}: {names[0]!r} has {rows:,} values and {name!r} has {shape[0]:,}; save them in "
                     "two files, or choose one by columns"
                 )
-        return SeriesTable(names, np.stack(arrays, axis=1).astype(np.float64), range(1, len(arrays[0]) + 1))
+        file = scratch / "columns.npy"
+        write_rows(file, (), np.float64, (chunk for name in names for chunk in npz_rows(path, name, PIECE)))
+        columns = np.load(file, mmap_mode="r+").reshape(len(names), rows)
+        return SeriesTable(names, columns, range(1, rows + 1))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from qkv.config.base import Config, Kinds
 from qkv.core.errors import DataError, UsageError
+from qkv.data.build import CountProgress
+from qkv.data.series.gaps import fill_gaps, find_gaps
+from qkv.data.series.pieces import Values
 
-Values = npt.NDArray[np.float64]
 Place = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -57,15 +57,20 @@ class SeriesSource(Config):
             raise DataError(f"{path}: no such file; correct the path, or data.root")
         return path
 
-    def table(self, path: Path) -> "SeriesTable":
-        """Everything in the file."""
+    def table(self, path: Path, scratch: Path, progress: CountProgress | None) -> "SeriesTable":
+        """Everything in the file, with the values in the empty folder `scratch`."""
         raise NotImplementedError
 
-    def read(self, root: Path, holdout: int = 0) -> list[NamedSeries]:
-        """The columns, each up to the end of the part but for its last `holdout` values, which fill no gap either."""
+    def read(
+        self, root: Path, scratch: Path, holdout: int = 0, progress: CountProgress | None = None
+    ) -> list[NamedSeries]:
+        """The columns, each up to the end of the part but for its last `holdout` values, which fill no gap either.
+
+        The values are mapped from files in the empty folder `scratch`, so that a table may be larger than memory.
+        """
         path = self.file(root)
-        table = self.table(path)
-        rows = len(table.values)
+        table = self.table(path, scratch, progress)
+        rows = table.values.shape[1]
         start, stop = round(self.start * rows), round(self.stop * rows)
         rest = stop - holdout
         if holdout and rest <= start:
@@ -73,24 +78,23 @@ class SeriesSource(Config):
                 f"data.holdout is {holdout:,}, but the series {table.names[0]!r} has {stop:,} values; leave some to "
                 "train on"
             )
-        columns = zip(table.names, table.values.T, strict=True)
+        columns = zip(table.names, table.values, strict=True)
         return [NamedSeries(name, self._whole(values[:rest], name, table, path), start) for name, values in columns]
 
     def _whole(self, values: Values, name: str, table: "SeriesTable", path: Path) -> Values:
         """The values without gaps."""
-        gaps = np.flatnonzero(~np.isfinite(values))
-        if not len(gaps):
+        gaps, first = find_gaps(values)
+        if not gaps:
             return values
-        where = f"{path}:{table.lines[int(gaps[0])]}"
         if self.missing == "error":
             raise DataError(
-                f"{where}: column {name!r} has no value here ({len(gaps):,} are missing in all); fill them in, or set "
-                "missing: interpolate"
+                f"{path}:{int(table.lines[first])}: column {name!r} has no value here ({gaps:,} are missing in all); "
+                "fill them in, or set missing: interpolate"
             )
-        known = np.flatnonzero(np.isfinite(values))
-        if not len(known):
+        if gaps == len(values):
             raise DataError(f"{path}: column {name!r} has no values at all; leave it out of columns")
-        return np.interp(np.arange(len(values)), known, values[known])
+        fill_gaps(values)
+        return values
 
 
 class SeriesTable(NamedTuple):
@@ -98,8 +102,8 @@ class SeriesTable(NamedTuple):
 
     names: Sequence[str]
     values: Values
-    """[rows, columns]"""
-    lines: Sequence[int]
+    """[columns, rows], mapped from disk; they may be changed."""
+    lines: Sequence[int] | Values
     """Where each row stands in its file, for messages."""
 
 

@@ -1,19 +1,20 @@
 """Prepared series on disk, one after the other in one array; windows are cut when a batch is made."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from qkv.core.errors import DataError
 from qkv.core.reading import STRICT, Count
-from qkv.data.arrays.stored import StoredArrays, open_arrays, write_arrays
-from qkv.data.series.sources import NamedSeries, Values
+from qkv.data.arrays.stored import StoredArrays, open_arrays, write_arrays, write_rows
+from qkv.data.build import CountProgress
+from qkv.data.series.pieces import Values, pieces
+from qkv.data.series.sources import NamedSeries, SeriesSource
 
 
 @with_config(STRICT)
@@ -87,11 +88,42 @@ class SeriesStore:
         return len(self)
 
 
-def build_series_store(folder: Path, found: Sequence[NamedSeries], inputs: str) -> None:
-    """Put the series into a new store."""
+@dataclass(frozen=True)
+class SeriesPart:
+    """One part of the data before it is prepared."""
+
+    name: str
+    sources: tuple[SeriesSource, ...]
+    root: Path
+    holdout: int | None = None
+    """The last values of each series, which belong to dev."""
+
+    def texts(self, side: str) -> Iterator[str]:
+        """There are none."""
+        return iter(())
+
+    def series(self, scratch: Path, progress: CountProgress | None = None) -> list[NamedSeries]:
+        """All series of the part, with their values in the empty folder `scratch`."""
+        holdout, found = self.holdout or 0, []
+        for number, source in enumerate(self.sources):
+            folder = scratch / str(number)
+            folder.mkdir()
+            found += source.read(self.root, folder, holdout if self.name == "train" else 0, progress)
+        if self.name == "train" or not holdout:
+            return found
+        return [series._replace(start=len(series.values) - holdout) for series in found]
+
+
+def build_series_store(folder: Path, part: SeriesPart, inputs: str, progress: CountProgress | None = None) -> None:
+    """Stream the series of a part into a new store."""
 
     def fill(temporary: Path) -> AboutSeries:
-        np.save(temporary / "values.npy", np.concatenate([series.values for series in found]))
+        scratch = temporary / "scratch"
+        scratch.mkdir()
+        found = part.series(scratch, progress)
+        values = (series.values[piece] for series in found for piece in pieces(len(series.values)))
+        write_rows(temporary / "values.npy", (), np.float64, values)
+        shutil.rmtree(scratch)
         firsts = np.cumsum([0, *(len(series.values) for series in found)]).tolist()
         return {
             "series": [
@@ -101,30 +133,3 @@ def build_series_store(folder: Path, found: Sequence[NamedSeries], inputs: str) 
         }
 
     write_arrays(folder, inputs, fill)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Every place of a store where `context` values are followed by `horizon` values of the part."""
-
-    series: npt.NDArray[np.int64]
-    """The series of each window."""
-    places: npt.NDArray[np.int64]
-    """The first value to be forecast, counted from the beginning of its series."""
-
-
-def find_windows(store: SeriesStore, context: int, horizon: int, every: int = 1) -> Windows:
-    """All windows of a store, `every` values apart; raises DataError if there is none."""
-    numbers, places = [], []
-    for number, series in enumerate(store.series):
-        found = np.arange(max(series.start, context), len(series.values) - horizon + 1, every, dtype=np.int64)
-        places.append(found)
-        numbers.append(np.full(len(found), number, dtype=np.int64))
-    windows = Windows(np.concatenate(numbers), np.concatenate(places))
-    if not len(windows.places):
-        longest = max(len(series.values) for series in store.series)
-        raise DataError(
-            f"{store.folder.name}: no series has {context} values and {horizon} more to forecast (the longest has "
-            f"{longest:,}); lower model.context or model.horizon, or give longer series"
-        )
-    return windows

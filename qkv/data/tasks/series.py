@@ -1,6 +1,6 @@
 """`data.kind: series`: numbers in the order of time; a window of them is read, and what follows it is forecast."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,8 +17,9 @@ from qkv.data.overlap import Overlap
 from qkv.data.series.batch import SeriesStream
 from qkv.data.series.kinds import AnySeries
 from qkv.data.series.repeats import count_constant, window_hashes
-from qkv.data.series.sources import NamedSeries, SeriesSource
-from qkv.data.series.store import SeriesStore, build_series_store, find_windows
+from qkv.data.series.sources import NamedSeries
+from qkv.data.series.store import SeriesPart, SeriesStore, build_series_store
+from qkv.data.series.windows import find_windows
 from qkv.data.tasks.base import DataTask, data_tasks
 from qkv.text.folder import TokenizerPair
 
@@ -59,29 +60,6 @@ class SeriesConfig(DataConfig):
     @property
     def longest(self) -> tuple[int, int]:
         return self.context, self.horizon
-
-
-@dataclass(frozen=True)
-class SeriesPart:
-    """One part of the data before it is prepared."""
-
-    name: str
-    sources: tuple[SeriesSource, ...]
-    root: Path
-    holdout: int | None = None
-    """The last values of each series, which belong to dev."""
-
-    def texts(self, side: str) -> Iterator[str]:
-        """There are none."""
-        return iter(())
-
-    def series(self) -> list[NamedSeries]:
-        """All series of the part."""
-        holdout = self.holdout or 0
-        if self.name == "train":
-            return [series for source in self.sources for series in source.read(self.root, holdout)]
-        found = [series for source in self.sources for series in source.read(self.root)]
-        return [series._replace(start=len(series.values) - holdout) for series in found] if holdout else found
 
 
 @dataclass(frozen=True)
@@ -173,7 +151,7 @@ class SeriesTask(DataTask[SeriesPart, SeriesStore]):
             described = [part.holdout, *(source.model_dump(mode="json") for source in part.sources)]
             inputs = inputs_hash("series", described, files)
             if not is_up_to_date(folder / name, inputs):
-                build_series_store(folder / name, part.series(), inputs)
+                build_series_store(folder / name, part, inputs, progress)
             stores[name] = SeriesStore.open(folder / name)
             find_windows(stores[name], self.data.context, self.data.horizon)
         return stores
@@ -208,7 +186,7 @@ class SeriesTask(DataTask[SeriesPart, SeriesStore]):
         )
 
     def batches(self, train: SeriesStore, batch: BatchConfig) -> float:
-        windows = find_windows(train, self.data.context, self.data.horizon).places
+        windows = find_windows(train, self.data.context, self.data.horizon)
         return max(1.0, len(windows) / batch.single_tokens)
 
     def facts(self, train: SeriesStore) -> dict[str, Any]:

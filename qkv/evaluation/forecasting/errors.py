@@ -1,13 +1,12 @@
 """Errors of forecasts: mean squared, mean absolute, and mean absolute scaled error."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qkv.data.series.pieces import Values, pieces
 from qkv.data.series.sources import NamedSeries
-
-Values = npt.NDArray[np.float64]
 
 
 class ForecastErrors(NamedTuple):
@@ -22,17 +21,38 @@ class ForecastErrors(NamedTuple):
     the mean leaves out series whose past is constant, and is NaN if there are no others."""
 
 
-def forecast_errors(forecasts: Values, future: Values, naive_errors: Values) -> ForecastErrors:
-    """Of forecasts [N, horizon]; `naive_errors` [N] belong to the series of each window (see `naive_error`)."""
-    wrong = np.abs(forecasts - future)
-    scaled = np.isfinite(naive_errors)
-    mase = float((wrong[scaled] / naive_errors[scaled, None]).mean()) if scaled.any() else np.nan
-    return ForecastErrors(float(np.square(wrong).mean()), float(wrong.mean()), mase)
+@dataclass
+class ErrorSums:
+    """Errors summed over windows that come a few at a time."""
+
+    squared: float = 0.0
+    absolute: float = 0.0
+    scaled: float = 0.0
+    values: int = 0
+    scaled_values: int = 0
+
+    def add(self, forecasts: Values, future: Values, naive_errors: Values) -> None:
+        """Of forecasts [N, horizon]; `naive_errors` [N] belong to the series of each window (see `naive_error`)."""
+        wrong = np.abs(forecasts - future)
+        known = np.isfinite(naive_errors)
+        self.squared += float(np.square(wrong).sum())
+        self.absolute += float(wrong.sum())
+        self.scaled += float((wrong[known] / naive_errors[known, None]).sum())
+        self.values += wrong.size
+        self.scaled_values += wrong[known].size
+
+    def means(self) -> ForecastErrors:
+        """The errors of all that was added."""
+        mase = self.scaled / self.scaled_values if self.scaled_values else np.nan
+        return ForecastErrors(self.squared / self.values, self.absolute / self.values, mase)
 
 
 def naive_error(series: NamedSeries, period: int) -> float:
     """mean |x_t - x_{t-m}| over the values before the part, or over all where too few come before; NaN if that is 0."""
-    before = np.asarray(series.values[: series.start])
-    values = before if len(before) > period else np.asarray(series.values)
-    found = float(np.abs(values[period:] - values[:-period]).mean()) if len(values) > period else 0.0
-    return found or np.nan
+    values = series.values[: series.start] if series.start > period else series.values
+    pairs = len(values) - period
+    if pairs <= 0:
+        return np.nan
+    earlier, later = values[:pairs], values[period:]
+    total = sum(float(np.abs(later[piece] - earlier[piece]).sum()) for piece in pieces(pairs))
+    return total / pairs or np.nan

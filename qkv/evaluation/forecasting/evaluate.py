@@ -1,17 +1,19 @@
 """A forecasting model beside the forecasts that need no network, on all windows of a part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from qkv.data.batching import in_chunks
 from qkv.data.series.batch import SeriesBatch, SeriesStream
+from qkv.data.series.pieces import Values
 from qkv.data.series.store import SeriesStore
-from qkv.evaluation.forecasting.baselines import Forecast, fit_linear, repeated_season
-from qkv.evaluation.forecasting.errors import ForecastErrors, Values, forecast_errors, naive_error
+from qkv.evaluation.forecasting.baselines import Forecast, arrays_of, fit_linear, repeated_season
+from qkv.evaluation.forecasting.errors import ErrorSums, ForecastErrors, naive_error
 from qkv.evaluation.report.tables import Table
 from qkv.models.base import Model
 
@@ -47,6 +49,23 @@ class ForecastEvaluation:
         return Table(f"{name}: {title}" if name else title, ["forecast", "MSE", "MAE", "MASE"], rows)
 
 
+class AllWindows:
+    """The windows of a store in their order, a few at a time, as often as wanted."""
+
+    def __init__(self, store: SeriesStore, sizes: tuple[int, int]) -> None:
+        self.stream = SeriesStream(store, *sizes, windows_per_batch=AT_ONCE, seed=0)
+
+    def __len__(self) -> int:
+        return len(self.stream.windows)
+
+    def __iter__(self) -> Iterator[SeriesBatch]:
+        return (self.stream.windows_of(rows) for rows in in_chunks(range(len(self)), AT_ONCE))
+
+    def series_of(self, batch: SeriesBatch) -> npt.NDArray[np.int64]:
+        """The number of the series of each window."""
+        return self.stream.windows.at(batch.examples)[0]
+
+
 def evaluate_forecasts(
     model: Model,
     store: SeriesStore,
@@ -56,43 +75,42 @@ def evaluate_forecasts(
     learned_from: tuple[SeriesStore, SeriesStore | None] | None = None,
 ) -> ForecastEvaluation:
     """`sizes` are context and horizon; `learned_from` are train and dev, which linear regression is fitted to."""
-    context, horizon = sizes
-    windows = _all_windows(store, sizes)
-    past, future = (part[..., 0].double().numpy() for part in (windows.past, windows.future))
-    others: dict[str, Forecast] = {"last value": repeated_season(1, horizon)}
-    if 1 < period <= context:
-        others[f"last season ({period})"] = repeated_season(period, horizon)
-    if learned_from is not None:
-        train, dev = (None if own is None else _all_windows(own, sizes) for own in learned_from)
-        assert train is not None
-        others["linear regression"] = fit_linear(train, dev)
-    naive = np.array([naive_error(series, period) for series in store.series])[_series_of(store, sizes)]
-    found = {model.kind: forecast_errors(forecasts(model, windows, counting), future, naive)}
-    found |= {name: forecast_errors(forecast(past), future, naive) for name, forecast in others.items()}
-    return ForecastEvaluation(len(windows), horizon, period, found, int(np.isnan(naive).sum()))
+    simple = _simple_forecasts(sizes, period, learned_from)
+    windows = AllWindows(store, sizes)
+    naive_errors = np.array([naive_error(series, period) for series in store.series])
+    sums = {name: ErrorSums() for name in (model.kind, *simple)}
+    done = constant = 0
+    for batch in windows:
+        past, future, _ = arrays_of(batch)
+        naive = naive_errors[windows.series_of(batch)]
+        sums[model.kind].add(forecasts(model, batch), future, naive)
+        for name, forecast in simple.items():
+            sums[name].add(forecast(past), future, naive)
+        constant += int(np.isnan(naive).sum())
+        done += len(batch)
+        counting(done, len(windows))
+    errors = {name: own.means() for name, own in sums.items()}
+    return ForecastEvaluation(len(windows), sizes[1], period, errors, constant)
 
 
 @torch.no_grad()
-def forecasts(model: Model, windows: SeriesBatch, counting: Counting = lambda done, total: None) -> Values:
+def forecasts(model: Model, batch: SeriesBatch) -> Values:
     """[N, horizon], what the model says of each window."""
-    found = []
-    for rows in in_chunks(range(len(windows)), AT_ONCE):
-        part = slice(rows[0], rows[-1] + 1)
-        batch = SeriesBatch(windows.past[part], windows.future[part], windows.scale[part], windows.examples[part])
-        found.append(model(batch).states[..., 0].double().numpy())
-        counting(rows[-1] + 1, len(windows))
-    return np.concatenate(found)
+    found: Values = model(batch).states[..., 0].double().numpy()
+    return found
 
 
-def _stream(store: SeriesStore, sizes: tuple[int, int]) -> SeriesStream:
-    return SeriesStream(store, *sizes, windows_per_batch=AT_ONCE, seed=0)
-
-
-def _all_windows(store: SeriesStore, sizes: tuple[int, int]) -> SeriesBatch:
-    stream = _stream(store, sizes)
-    return stream.windows_of(range(len(stream.windows.places)))
-
-
-def _series_of(store: SeriesStore, sizes: tuple[int, int]) -> Any:
-    """The number of the series of each window."""
-    return _stream(store, sizes).windows.series
+def _simple_forecasts(
+    sizes: tuple[int, int], period: int, learned_from: tuple[SeriesStore, SeriesStore | None] | None
+) -> dict[str, Forecast]:
+    """Forecasts that need no network, by name."""
+    context, horizon = sizes
+    found: dict[str, Forecast] = {"last value": repeated_season(1, horizon)}
+    if 1 < period <= context:
+        found[f"last season ({period})"] = repeated_season(period, horizon)
+    if learned_from is not None:
+        train, dev = learned_from
+        found["linear regression"] = fit_linear(
+            AllWindows(train, sizes), None if dev is None else AllWindows(dev, sizes)
+        )
+    return found

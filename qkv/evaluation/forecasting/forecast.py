@@ -18,7 +18,8 @@ class Forecaster:
 
     Example:
         >>> from qkv.data.series.named import series_of
-        >>> Forecaster("runs/co2").continued(series_of("co2.csv").read(Path(".")))  # doctest: +SKIP
+        >>> series = series_of("co2.csv").read(Path("."), Path("empty_folder"))  # doctest: +SKIP
+        >>> Forecaster("runs/co2").continued(series)  # doctest: +SKIP
         {'co2': [371.2, ...]}
     """
 

@@ -3,7 +3,8 @@
 import torch
 
 from qkv.data.series.batch import SeriesBatch
-from qkv.data.series.store import SeriesStore, find_windows
+from qkv.data.series.store import SeriesStore
+from qkv.data.series.windows import find_windows
 from qkv.models.base import Model
 from qkv.models.forecasting.config import ForecastingConfig
 from qkv.objectives.base import LossReport
@@ -39,7 +40,7 @@ class FutureGivenPast(ObjectiveKind):
 
     def epoch_weight(self, config: ObjectiveConfig, model: ForecastingConfig, train: SeriesStore) -> int:
         """The values of all windows, each counted in every window that forecasts it."""
-        return len(find_windows(train, model.context, model.horizon).places) * model.horizon
+        return len(find_windows(train, model.context, model.horizon)) * model.horizon
 
 
 objective_kinds.register("future", FutureGivenPast())

@@ -26,3 +26,13 @@ def test_progress() -> None:
     calls: list[tuple[int, int | None]] = []
     row_hashes(ROWS, 3000, lambda *now: calls.append(now))
     assert calls == [(1024, 3000), (2048, 3000), (3000, 3000)]
+
+
+def test_counts_are_those_of_sets() -> None:
+    random = np.random.default_rng(0)
+    part, train = (random.integers(0, 50, size, dtype=np.uint64) << np.uint64(58) for size in (40, 30))
+    assert count_repeated(part) == 40 - len(set(part.tolist()))
+    shared = sum(value in set(train.tolist()) for value in part.tolist())
+    assert 0 < shared < 40
+    assert hash_overlap(part, train) == Overlap(pairs=shared, sources=shared, total=40)
+    assert hash_overlap(part, train[:0]).pairs == count_repeated(train[:0]) == 0

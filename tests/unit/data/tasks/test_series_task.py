@@ -69,7 +69,7 @@ def test_the_last_values_are_held_out(root: Path) -> None:
     assert [len(series.values) for series in train] == [25, 25]
     assert [(series.start, len(series.values)) for series in dev] == [(25, 30), (25, 30)]
     stream: Any = task.stream(stores["dev"], tokenizers, BatchConfig(tokens=4), seed=1)
-    assert len(stream.windows.places) == 8  # 4 places of 2 values among 5, in two series
+    assert len(stream.windows) == 8  # 4 places of 2 values among 5, in two series
     shown = task.check(stores, tokenizers, BatchConfig()).render()
     assert "windows of 8 values, forecasts of 2" in shown
     assert "train: 2 series, 32 windows" in shown

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from qkv.data.series.batch import SeriesBatch
+from qkv.data.series.pieces import Values
 from qkv.data.series.sources import NamedSeries
 from qkv.evaluation.forecasting.baselines import fit_linear, repeated_season
-from qkv.evaluation.forecasting.errors import Values, forecast_errors, naive_error
+from qkv.evaluation.forecasting.errors import ErrorSums, ForecastErrors, naive_error
 from qkv.evaluation.forecasting.evaluate import ForecastEvaluation
 
 RANDOM = np.random.default_rng(0)
@@ -20,9 +21,18 @@ def windows(values: Values, context: int, horizon: int) -> SeriesBatch:
     return SeriesBatch(both[:, :context], both[:, context:], scale, list(range(len(both))))
 
 
+def errors_of(forecasts: Values, future: Values, naive_errors: Values) -> ForecastErrors:
+    sums = ErrorSums()
+    sums.add(forecasts, future, naive_errors)
+    return sums.means()
+
+
 def test_errors_are_the_means_of_loops() -> None:
     forecasts, future, naive = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=(5, 3)), RANDOM.uniform(1, 2, 5)
-    found = forecast_errors(forecasts, future, naive)
+    sums = ErrorSums()
+    sums.add(forecasts[:2], future[:2], naive[:2])
+    sums.add(forecasts[2:], future[2:], naive[2:])
+    found = sums.means()
     cells = [(window, step) for window in range(5) for step in range(3)]
     wrong = [abs(forecasts[cell] - future[cell]) for cell in cells]
     assert found.mse == pytest.approx(sum(error**2 for error in wrong) / 15)
@@ -34,9 +44,9 @@ def test_errors_are_the_means_of_loops() -> None:
 
 def test_a_series_with_a_constant_past_is_left_out_of_mase_alone() -> None:
     forecasts, future = np.array([[1.0, 2.0], [5.0, 5.0]]), np.array([[2.0, 4.0], [4.0, 4.0]])
-    found = forecast_errors(forecasts, future, np.array([3.0, np.nan]))
+    found = errors_of(forecasts, future, np.array([3.0, np.nan]))
     assert (found.mse, found.mae, found.mase) == pytest.approx((7 / 4, 5 / 4, 1.5 / 3))
-    assert np.isnan(forecast_errors(forecasts, future, np.array([np.nan, np.nan])).mase)
+    assert np.isnan(errors_of(forecasts, future, np.array([np.nan, np.nan])).mase)
     shown = ForecastEvaluation(2, 2, 1, {"last value": found}, constant=1)
     assert "MASE without 1 windows of a constant past" in shown.table("").title
     assert shown.as_dict()["constant"] == 1
@@ -62,7 +72,7 @@ def test_linear_regression_finds_a_linear_rule() -> None:
     time = np.arange(120)
     values = 40 + 0.3 * time + 5 * np.sin(time / 2) + 3 * np.cos(time / 5)
     train, dev = windows(values[:80], 12, 4), windows(values[68:], 12, 4)
-    found = fit_linear(train, dev)
+    found = fit_linear([train], [dev])
     past, future = dev.past[..., 0].double().numpy(), dev.future[..., 0].double().numpy()
     assert np.abs(found(past) - future).max() < 0.05
     np.testing.assert_allclose(found(2 * past + 7), 2 * found(past) + 7)
