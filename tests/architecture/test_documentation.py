@@ -38,6 +38,12 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 SHOWN_ONLY = {"text", "json"}
 ANY_DATA = {"train": {"kind": "tsv", "path": "pairs.tsv"}}
 ANY_TEXT = {"shared": "char"}
+PLACEHOLDER = re.compile(
+    r"\?\?\?|\b(?:TODO|FIXME|TBD|TBA|XX+|LOREM|PLACEHOLDER)\b"
+    r"|\b(?:(?:KILO|MEGA|GIGA)?BYTES|(?:MILLI)?SECONDS|MINUTES|HOURS|PERCENT|NUMBERS?|RESULTS?|VALUES?|MEASURED?)\b"
+    r"|\b[NX] ?(?:%|[KMG]i?B\b|seconds\b|minutes\b)"
+)
+"""What stands where a number is still to be measured, or a sentence to be written."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,30 @@ def test_every_page_is_linked_from_the_start(start: str) -> None:
     assert [
         page.name for page in (ROOT / "docs").glob("*.md") if page not in linked | {ROOT / "docs" / "index.md"}
     ] == []
+
+
+def placeholders(page: str) -> list[str]:
+    """Those in the text of a page; in code, a word in capitals is what the reader fills in."""
+    prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", page, flags=re.M | re.S)
+    return PLACEHOLDER.findall(prose)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_nothing_is_left_to_be_filled_in(page: Path) -> None:
+    assert placeholders(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a million of them take MEGABYTES while they are read", ["MEGABYTES"]),
+        ("| BLEU | TBD | ??? |", ["TBD", "???"]),
+        ("took NUMBER pairs and X.XX seconds, or N MiB; XX % of XXX", ["NUMBER", "XX", "N MiB", "XX", "XXX"]),
+        ("`--every SECONDS`\n```bash\nqkv average RUN --last NUMBER\n```\nThe BLEU of N pairs, in XML.", []),
+    ],
+)
+def test_the_check_sees_placeholders(text: str, found: list[str]) -> None:
+    assert placeholders(text) == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
