@@ -103,7 +103,8 @@ class Alone(Team):
 def measure(settings: Recipe, rank: int, world: int, updates: int, results: Any) -> None:
     """In one of `world` processes: seconds of whole steps and of their products, alternating."""
     keep_freed_memory()
-    loop: Loop = make_loop(settings, open_prepared(settings, RunFolder(settings.run)), None, Alone(rank, world))
+    prepared, say = open_prepared(settings, RunFolder(settings.run)), SilentTrainingReporter().say
+    loop: Loop = make_loop(settings, prepared, None, Alone(rank, world), say)
     for _ in range(5):
         loop.update_once()
     ratios = []

@@ -147,6 +147,15 @@ class Inference:
         return self.parallel()
 
 
+class Adapted(NamedTuple):
+    """What a model starts with where the weights of another one do not fit as they are."""
+
+    weights: dict[str, Tensor]
+    """By the names of its parameters."""
+    remark: str = ""
+    """What could not be used, for people; empty: nothing."""
+
+
 class Model(nn.Module):
     """A batch to the states of its target positions; `head` maps them to probabilities."""
 
@@ -179,6 +188,14 @@ class Model(nn.Module):
     def inference(self) -> Inference:
         """What it supports at inference."""
         raise NotImplementedError
+
+    def adapted(self, other: "Model", classes: Sequence[int] | None) -> Adapted:
+        """Weights that replace those of `other`, the model that it starts from, where sizes or classes differ.
+
+        `classes[i]` is the number in `other` of its own class i; None: the two do not name the same classes. All other
+        weights are copied, and a difference in shape is an error.
+        """
+        return Adapted({})
 
     def watch_cross_attention(self, layers: Sequence[int] | None = None) -> AbstractContextManager[list[Tensor]]:
         """The weights [B, H, T, S] of each pass through these decoder layers (counted from 1; None: all).

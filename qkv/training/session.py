@@ -2,6 +2,7 @@
 
 import copy
 import signal
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from qkv.training.ema import MovingAverage
 from qkv.training.events import EventLog
 from qkv.training.loop import Loop
 from qkv.training.outputs import DevData
-from qkv.training.progress import TrainingReporter
+from qkv.training.progress import SilentTrainingReporter, TrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.recorder import Recorder
 from qkv.training.run.checkpoint import checkpoint_shapes
@@ -65,7 +66,7 @@ def lead(
     stop: StopRequest,
 ) -> Result:
     """Train, log, validate and checkpoint: what rank 0 does."""
-    loop = make_loop(recipe, prepared, checkpoint, team)
+    loop = make_loop(recipe, prepared, checkpoint, team, reporter.say)
     finished_before, updates_before = loop.state.finished, loop.state.progress.updates
     # Decided again, by the present recipe.
     loop.state.finished = False
@@ -123,12 +124,14 @@ def follow(run: RunFolder, checkpoint: Path | None, team: Team) -> Result:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     recipe = load_config(Recipe, run.config)
-    loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team)
+    loop = make_loop(recipe, open_prepared(recipe, run), checkpoint, team, SilentTrainingReporter().say)
     loop.run()
     return Result(run.path, True, 0, loop.state.progress.updates, {}, is_main=False)
 
 
-def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, team: Team) -> Loop:
+def make_loop(
+    recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, team: Team, say: Callable[[str], None]
+) -> Loop:
     """The same on every rank: model, optimiser and position, new or from the checkpoint."""
     set_threads(recipe.training.threads, team.world)
     device = own_device(recipe.training.device, team.rank, team.world)
@@ -139,7 +142,7 @@ def make_loop(recipe: Recipe, prepared: PreparedData, checkpoint: Path | None, t
     seed_for(recipe.seed, "weights")
     model = recipe.model.build(prepared.tokenizers)
     if recipe.start_from is not None and checkpoint is None:
-        copy_weights(model, recipe.model, recipe.start_from, prepared.tokenizers)
+        copy_weights(model, recipe, prepared, say)
     task, tokenizers = task_of(recipe.data), prepared.tokenizers
     stream: Stream = task.stream(prepared.train, tokenizers, recipe.batch, recipe.seed, recipe.text.samples)
     frequencies = partial(task.frequencies, prepared.train, tokenizers)

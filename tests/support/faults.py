@@ -22,6 +22,7 @@ from qkv.models.saved.folder import SavedModel
 from qkv.models.saved.weights import write_tensors
 from qkv.objectives.teacher_forcing import TeacherForcing
 from qkv.training import distributed
+from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe, TrainingConfig
 from qkv.training.run import checkpoint, learner
 from qkv.training.run.checkpoint import rotate
@@ -102,7 +103,7 @@ def die_at_every_step(original: str, copies: str, update: int, keep_last: int) -
     recipe = load_config(Recipe, Path(original) / "config.yaml")
     prepared = open_prepared(recipe, RunFolder(Path(original)))
     newest, _ = checkpoint.newest_good(Path(original) / "checkpoints")
-    loop = make_loop(recipe, prepared, newest, Team())
+    loop = make_loop(recipe, prepared, newest, Team(), SilentTrainingReporter().say)
     loop.state.progress.updates = update
     config = folder.SavedConfig(model=recipe.model, text=recipe.text)
     saved = SavedModel(loop.learner.model, prepared.tokenizers, config)

@@ -1,7 +1,7 @@
 """From a recipe's files to tokenizers, prepared data and initial weights; what the run folder holds is reused."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,10 @@ def tokenizers_of(start_from: Path) -> Path:
     return locate_model(start_from) / TOKENIZER
 
 
-def copy_weights(model: Model, config: ModelConfig, start_from: Path, tokenizers: TokenizerPair) -> None:
-    """Give `model`, built from `config`, the weights of the one in `start_from`, or of the best of the run there."""
+def copy_weights(model: Model, recipe: Recipe, prepared: "PreparedData", say: Callable[[str], None]) -> None:
+    """Give `model`, that of the recipe, the weights of the one in `start_from`, or of the best of the run there."""
+    config, start_from, tokenizers = recipe.model, recipe.start_from, prepared.tokenizers
+    assert start_from is not None
     folder = locate_model(start_from)
     saved = load_model(folder)
     if saved.config.model.kind == config.kind or saved.model.kind in model.starts_from:
@@ -57,7 +59,18 @@ def copy_weights(model: Model, config: ModelConfig, start_from: Path, tokenizers
             f"start_from {start_from}: is another kind of model (see {wrong[0]}); make the model keys equal"
         )
     tables = {name: with_new_ids(found[name], fresh[name]) for name in found if name.endswith(TABLE)}
-    load_weights(model, found | tables | kept, folder)
+    adapted = model.adapted(saved.model, _numbers_in(saved.config.labels, prepared.saved_config(recipe).labels))
+    load_weights(model, found | tables | kept | adapted.weights, folder)
+    if adapted.remark:
+        say(f"start_from {start_from}: {adapted.remark}")
+
+
+def _numbers_in(theirs: Sequence[str] | None, ours: Sequence[str] | None) -> list[int] | None:
+    """The number in `theirs` of each of our classes; None: they are not the same classes."""
+    if theirs is None or ours is None or sorted(theirs) != sorted(ours):
+        return None
+    numbers = {name: number for number, name in enumerate(theirs)}
+    return [numbers[name] for name in ours]
 
 
 def _require_same_meaning(ours: ModelConfig, theirs: ModelConfig, start_from: Path) -> None:

@@ -43,7 +43,8 @@ def loop(in_memory: Path, data: Path) -> Loop:
     recipe = as_recipe(changed(plain(data, in_memory / "updates"), model={"dropout": 0.0}, batch={"tokens": 400}))
     run = RunFolder(recipe.run)
     run.create()
-    return make_loop(recipe, prepare(recipe, run, SilentTrainingReporter().counting), None, Team())
+    silent = SilentTrainingReporter()
+    return make_loop(recipe, prepare(recipe, run, silent.counting), None, Team(), silent.say)
 
 
 def gradient_of(loop: Loop, batches: Sequence[TrainingBatch]) -> tuple[Tensor, Sums]:
@@ -222,7 +223,7 @@ def test_a_bad_update_is_skipped(
     skipped = [line for line in lines if "skipped" in line]
     assert [(line["skipped"], line["update"]) for line in skipped] == [(1, 3), (2, 3)]
     prepared = prepare(recipe, RunFolder(recipe.run), SilentTrainingReporter().counting)
-    stream = make_loop(recipe, prepared, None, Team()).stream
+    stream = make_loop(recipe, prepared, None, Team(), SilentTrainingReporter().say).stream
     assert skipped[0]["pairs"] == stream.batch(0, 2).examples
     assert skipped[1]["pairs"] == stream.batch(0, 3).examples
     assert [line["update"] for line in lines if "loss" in line and "update" in line] == [1, 2, 3, 4, 5, 6]
