@@ -87,6 +87,50 @@ def test_images_are_classified(run: Path, folder: Path, tmp_path: Path, forks: F
     assert next(iter(rows[0]["probabilities"])) == rows[0]["label"]
 
 
+def enlarged(images: Any, height: int, width: int) -> Any:
+    """Each pixel `height` times below and `width` times beside itself."""
+    return images.repeat(height, axis=1).repeat(width, axis=2)
+
+
+def test_archives_of_other_sizes_are_read_as_they_are(run: Path, tmp_path: Path, forks: Forks) -> None:
+    images, labels = drawn(6, seed=9)
+    files = []
+    for shape in ((1, 1), (2, 2), (1, 2)):
+        files.append(tmp_path / f"{shape}.npz")
+        np.savez(files[-1], images=enlarged(images, *shape), labels=np.array(labels))
+    Image.fromarray(images[0]).save(tmp_path / "one.png")
+    given = [word for file in [*files, tmp_path / "one.png"] for word in ("--images", file)]
+    rows = [line.split("\t") for line in quiet(forks.qkv("classify", run, *given)).splitlines()]
+    assert [name for name, *_ in rows[:12:6]] == [f"{file}:1" for file in files[:2]]
+    assert [label for _, label, _ in rows[:6]] == labels
+    assert rows[18][1:] == rows[0][1:]
+    for number, file in enumerate(files):
+        measured = json.loads(quiet(forks.qkv("evaluate", run, "--json", "--data", file)))
+        said = [label for _, label, _ in rows[6 * number : 6 * number + 6]]
+        right = sum(one == other for one, other in zip(said, labels, strict=True))
+        assert measured["accuracy"] == pytest.approx(100 * right / 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [((6, 9, 8), "9 x 8 pixels, 1 channel"), ((6, 8, 8, 3), "8 x 8 pixels, 3 channels")],
+)
+def test_images_that_the_model_cannot_read_are_refused(
+    run: Path, tmp_path: Path, forks: Forks, shape: tuple[int, ...], size: str
+) -> None:
+    path = tmp_path / "other.npz"
+    np.savez(path, images=np.zeros(shape, dtype=np.uint8), labels=np.array(["bar"] * 6))
+    problem = (
+        f"{path}: has images of {size}, but the model reads those of 1 channel whose height and width are multiples of "
+        "2; convert them, or "
+    )
+    ended = forks.qkv("classify", run, "--images", path)
+    assert (ended.code, ended.complaint) == (1, f"{problem}give image files, which are scaled")
+    ended = forks.qkv("evaluate", run, "--data", path)
+    assert ended.code == 1
+    assert ended.complaint == f"{problem}give size: [8, 8] and channels: 1 with a folder"
+
+
 def test_attention_over_an_image_is_drawn(run: Path, tmp_path: Path, forks: Forks) -> None:
     images, _ = drawn(1, seed=9)
     Image.fromarray(images[0]).save(tmp_path / "a.png")

@@ -137,19 +137,26 @@ def _forecasts(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapp
 
 
 def _classes(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping[str, MeasuredPart]:
+    from qkv.core.errors import DataError
     from qkv.data.images.named import images_of
     from qkv.data.images.store import ImagePart, ImageStore, build_image_store
     from qkv.evaluation.classifying.evaluate import evaluate_classes
+    from qkv.models.vision.config import VisionConfig
     from qkv.models.vision.model import VisionModel
 
-    model = saved.model
+    model, config = saved.model, saved.config.model
     assert isinstance(model, VisionModel)
+    assert isinstance(config, VisionConfig)
     if given.data is None:
         tests = given.chosen(given.own(saved))
     else:
         part = ImagePart((images_of(given.data),), Path("."))
         build_image_store(given.folder / "given", part, "", saved.config.labels)
         tests = {"": ImageStore.open(given.folder / "given")}
+    for name, store in tests.items():
+        if problem := config.unreadable(store.pixels[0]):
+            mend = f"give size: {[*config.image_size]} and channels: {config.channels} with a folder"
+            raise DataError(f"{name or given.data}: {problem}; convert them, or {mend}")
     counting = reporter.counting("Classifying")
     return {name: evaluate_classes(model, store, counting) for name, store in tests.items()}
 

@@ -1,6 +1,7 @@
 """Names the classes of images by a saved model."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,10 @@ class ClassifiedImage(NamedTuple):
 
 
 class ImageClassifier:
-    """A saved vision model that names the classes of images; files are scaled to the size that it was trained on."""
+    """A saved vision model that names the classes of images.
+
+    Image files are scaled to the size that it was trained on; the images of an archive are read as they are.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         saved = load_model(folder)
@@ -48,9 +52,10 @@ class ImageClassifier:
 
     def classified(self, paths: Sequence[Path]) -> Iterator[ClassifiedImage]:
         """Each image of the files, folders and archives, in this order."""
-        for chunk in in_chunks(self._images(paths), AT_ONCE):
-            names = [name for name, _ in chunk]
-            yield from self._named(names, np.stack([pixels for _, pixels in chunk]))
+        for _, same_size in groupby(self._images(paths), key=lambda image: image[1].shape):
+            for chunk in in_chunks(same_size, AT_ONCE):
+                names = [name for name, _ in chunk]
+                yield from self._named(names, np.stack([pixels for _, pixels in chunk]))
 
     def read(self, file: Path) -> Float[Tensor, "channels height width"]:
         """An image file as the model reads it."""
@@ -78,12 +83,10 @@ class ImageClassifier:
         for chunk in npz_rows(path, "images"):
             for image in chunk if chunk.ndim == 4 else chunk[..., None]:
                 row += 1
-                if image.shape != (*self.config.image_size, self.config.channels):
-                    raise DataError(
-                        f"{path}: its images have the shape {list(image.shape)}, but the model reads "
-                        f"{[*self.config.image_size, self.config.channels]}; scale them, or give image files"
-                    )
-                yield f"{path}:{row}", image.transpose(2, 0, 1)
+                pixels = image.transpose(2, 0, 1)
+                if problem := self.config.unreadable(pixels):
+                    raise DataError(f"{path}: {problem}; convert them, or give image files, which are scaled")
+                yield f"{path}:{row}", pixels
 
 
 def _files(path: Path) -> list[Path]:

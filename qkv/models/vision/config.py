@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from qkv.data.images.sources import Pixels, shown_size
 from qkv.data.images.store import ImageStore
 from qkv.functional.patches.images import patch_grid
 from qkv.layers.attention import AnyAttention, FullConfig
@@ -15,7 +16,7 @@ from qkv.models.vision.classifier import Pooling, VisionTransformer
 from qkv.models.vision.model import VisionModel
 from qkv.text import TokenizerPair
 
-Pixels = Annotated[int, Field(ge=1, le=1 << 14)]
+Side = Annotated[int, Field(ge=1, le=1 << 14)]
 
 
 @models.register
@@ -36,7 +37,7 @@ class VisionConfig(ModelConfig):
     answered_by: ClassVar[str] = "qkv classify MODEL names the classes of images"
 
     kind: Literal["vision"] = "vision"
-    image_size: tuple[Pixels, Pixels]
+    image_size: tuple[Side, Side]
     """Height and width of the training images; others are read with interpolated positions."""
     channels: Literal[1, 3] = 3
     """1: grey images, 3: colour."""
@@ -90,6 +91,16 @@ class VisionConfig(ModelConfig):
             if own != found:
                 return f"model.{key} is {own}, but the images of data.train have {found}; set model.{key} to {found}"
         return None
+
+    def unreadable(self, image: Pixels) -> str | None:
+        """Why a trained model cannot read an image; None: it can, if need be with interpolated positions."""
+        channels, height, width = image.shape
+        if channels == self.channels and height % self.patch == 0 and width % self.patch == 0:
+            return None
+        return (
+            f"has images of {shown_size(image)}, but the model reads those of {self.channels} "
+            f"channel{'s' if self.channels > 1 else ''} whose height and width are multiples of {self.patch}"
+        )
 
     def build(self, tokenizers: TokenizerPair) -> VisionModel:
         return VisionModel(
