@@ -25,8 +25,9 @@ class TokenEmbedding(nn.Module):
         self._more: Tensor | None = None
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=1.0 / self.scale)
+    def reset_parameters(self, std: float = 1.0) -> None:
+        """Scaled vectors from N(0, std²), and zeros for the padding."""
+        nn.init.normal_(self.weight, std=std / self.scale)
         with torch.no_grad():
             self.weight[self.pad].zero_()
 

@@ -1,11 +1,14 @@
 """ConvS2S and ByteNet against their equations, written as loops over single vectors in float64."""
 
 import math
+from typing import Literal
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from qkv.data.batch import Batch
 from qkv.layers.convolution import GatedConvolution
 from qkv.models.base import Model
 from qkv.models.bytenet.config import ByteNetConfig
@@ -13,6 +16,7 @@ from qkv.models.bytenet.layers import ByteNetBlock
 from qkv.models.bytenet.model import ByteNet
 from qkv.models.convolutional.config import ConvolutionalConfig
 from qkv.models.convolutional.model import ConvolutionalModel
+from qkv.text import SPECIAL, TextConfig, TokenizerPair, WhitespaceConfig
 from tests.support.small import batch_of, small_text, stir
 
 TOKENIZERS = small_text()[1]
@@ -23,6 +27,17 @@ HALF = math.sqrt(0.5)
 def stirred(model: Model) -> Model:
     stir(model)
     return model.double().eval()
+
+
+def text_of(words: int) -> TokenizerPair:
+    """One tokenizer of so many words for both sides."""
+    return TextConfig(shared=WhitespaceConfig()).train(lambda: [" ".join(map(str, range(words)))], lambda: [])
+
+
+@torch.no_grad()
+def starting_loss(model: Model, batch: Batch) -> float:
+    states, context = model(batch)
+    return -float(model.head.log_probs(states, context).gather(-1, batch.tgt_out[..., None]).mean())
 
 
 def convolved(conv: nn.Conv1d, inputs: list[Tensor], at: int, first: int) -> Tensor:
@@ -123,6 +138,34 @@ def test_a_gated_block_keeps_the_variance_at_the_start() -> None:
     layer, x = GatedConvolution(512, 3), torch.randn(1, 2050, 512)
     with torch.no_grad():
         assert 1.0 < float(layer(x).var()) < 1.8
+
+
+@pytest.mark.parametrize("sharing", ["all", "none"])
+def test_conv_s2s_looks_everywhere_and_guesses_at_the_start(sharing: Literal["all", "none"]) -> None:
+    """q·z is not divided by a root of the width, so larger embeddings would make attention nearly one-hot."""
+    torch.manual_seed(0)
+    tokenizers = text_of(2000)
+    model = ConvolutionalConfig(dropout=0.0, share_embeddings=sharing).build(tokenizers).eval()
+    batch = batch_of([(15, 15)] * 4, vocab=len(tokenizers.tgt))
+    with torch.no_grad(), model.watch_cross_attention() as watched:
+        loss = starting_loss(model, batch)
+        embedded = model.src_tokens(batch.src)
+        placed = model.src_positions.embed(torch.zeros_like(embedded), torch.arange(16))
+    assert len(watched) == 3
+    for weights in watched:
+        assert float(torch.special.entr(weights).sum(-1).mean()) > 0.9 * math.log(16)
+    assert abs(loss - math.log(len(tokenizers.tgt))) < 0.2
+    assert 0.09 < float(embedded.std()) < 0.11
+    assert 0.09 < float(placed.std()) < 0.11
+    assert not model.src_tokens.weight[SPECIAL.pad].any()
+
+
+def test_bytenet_guesses_at_the_start() -> None:
+    torch.manual_seed(0)
+    tokenizers = text_of(2000)
+    model = ByteNetConfig(dropout=0.0).build(tokenizers).eval()
+    loss = starting_loss(model, batch_of([(15, 15)] * 4, vocab=len(tokenizers.tgt)))
+    assert abs(loss - math.log(len(tokenizers.tgt))) < 0.5
 
 
 def test_a_gated_convolution_is_that_of_torch() -> None:

@@ -35,7 +35,10 @@ class Learned(Positions):
         super().__init__()
         self.max_length = max_length
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
-        nn.init.normal_(self.weight, std=d_model**-0.5)
+        self.reset_parameters(d_model**-0.5)
+
+    def reset_parameters(self, std: float) -> None:
+        nn.init.normal_(self.weight, std=std)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         # On an accelerator only the length is known without waiting; lengths are checked before (`Model.limits`).

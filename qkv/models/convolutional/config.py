@@ -5,8 +5,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from qkv.layers.attention.recording import name_attentions
+from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.positions import AnyPositions
-from qkv.layers.positions.learned import LearnedConfig
+from qkv.layers.positions.learned import Learned, LearnedConfig
 from qkv.models.base import MaxLengths
 from qkv.models.config import CrossAttentionSize, models
 from qkv.models.convolutional.layers import ConvolutionalDecoderLayer, ConvolutionalEncoder
@@ -14,6 +15,12 @@ from qkv.models.convolutional.model import ConvolutionalModel
 from qkv.models.heads.linear import LinearHeadConfig
 from qkv.models.stepwise import StepwiseConfig
 from qkv.text import TokenizerPair
+
+EMBEDDED = 0.1
+"""Standard deviation of embeddings at the start, as in the paper.
+
+Scores q·z are not divided by a root of the width: with larger embeddings a position would look at one word only.
+"""
 
 
 @models.register
@@ -48,11 +55,16 @@ class ConvolutionalConfig(StepwiseConfig):
 
     def build(self, tokenizers: TokenizerPair) -> ConvolutionalModel:
         tables, width = self.token_tables(tokenizers), self.width or self.d_model
+        src_positions = self.positions.build(self.d_model, 1, causal=False)
+        tgt_positions = self.positions.build(self.d_model, 1, causal=True)
+        for part in (tables.src, tables.tgt, src_positions, tgt_positions):
+            if isinstance(part, TokenEmbedding | Learned):
+                part.reset_parameters(EMBEDDED)
         model = ConvolutionalModel(
             tables.src,
             tables.tgt,
-            self.positions.build(self.d_model, 1, causal=False),
-            self.positions.build(self.d_model, 1, causal=True),
+            src_positions,
+            tgt_positions,
             ConvolutionalEncoder(self.d_model, width, self.kernel, self.encoder_layers, self.dropout),
             [
                 ConvolutionalDecoderLayer(self.d_model, width, self.kernel, self.dropout)
