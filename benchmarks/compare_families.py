@@ -14,8 +14,9 @@ Models have about --parameters parameters each. Parts, by --parts:
 Equal time is equal processor time: families are first timed in turns, update by update (those that are added later,
 among themselves), and each then gets as many updates as fit. Everything is kept in --out: results.jsonl has one line
 for each measurement, which is then not made again, and an interrupted training run is resumed. What depends on an
-option is measured anew where the option is another; tables show what belongs to the options that are given. They are
-printed as Markdown; --pictures DIR also draws them.
+option is measured anew where the option is another, and everything where the models have changed since (`MODELS` in
+families/results.py); tables show what belongs to the options that are given. They are printed as Markdown;
+--pictures DIR also draws them.
 
 The defaults are a small budget, for an hour or two of one core. A full one: --seconds 3600 --pairs 1000000
 --sources 100000 --parameters 5000000 --first-word-updates 3000 --budgets time updates.

@@ -16,7 +16,7 @@ import torch
 from training_runs import trained, write_if_other
 
 from families.models import keys_of, size_of, width_for
-from families.results import Record, Results
+from families.results import MODELS, Record, Results
 from qkv.config import validate
 from qkv.core.files import write_atomic
 from qkv.core.progress import default_reporter
@@ -201,7 +201,7 @@ def task_key(task: Task, budget: str, options: argparse.Namespace) -> Record:
 def _run_name(task: Task, family: str, updates: int, options: argparse.Namespace) -> str:
     """All that a run depends on."""
     model = family.replace(", ", "-").replace(" ", "-")
-    return f"{task.folder.name}-{model}-{options.parameters}-rate{options.rate}-{updates}u"
+    return f"{task.folder.name}-{model}-{options.parameters}-rate{options.rate}-{updates}u-models{MODELS}"
 
 
 def _train_and_decode(

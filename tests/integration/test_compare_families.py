@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -28,6 +28,13 @@ OTHER = {
     "--first-word-updates 2": [FIRST_WORD],
 }
 """An option, and the parts that depend on it."""
+PROGRAM = ["benchmarks/compare_families.py"]
+OTHER_MODELS = [
+    "-c",
+    "import runpy, sys; sys.path.insert(0, 'benchmarks'); import families.results; families.results.MODELS += 1; "
+    "runpy.run_path('benchmarks/compare_families.py', run_name='__main__')",
+]
+"""The program after a change of the models."""
 
 
 def write_words(folder: Path, language: str, seed: int) -> None:
@@ -47,16 +54,16 @@ class Measured:
         for seed, language in enumerate(("hun", "deu")):
             write_words(folder, language, seed)
 
-    def ended(self, *others: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "benchmarks/compare_families.py", "--out", str(self.out), *TINY.split()]
+    def ended(self, *others: str, program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *program, "--out", str(self.out), *TINY.split()]
         ended = subprocess.run(
             [*command, "--families", *FAMILIES, *others], cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, ended.stderr
         return ended
 
-    def tables(self, *others: str) -> str:
-        return self.ended("--sigmorphon", str(self.folder), *others).stdout
+    def tables(self, *others: str, program: Sequence[str] = PROGRAM) -> str:
+        return self.ended("--sigmorphon", str(self.folder), *others, program=program).stdout
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -123,6 +130,14 @@ def test_nothing_is_shown_that_was_measured_otherwise(option: str, measured: Mea
     for title in (TASK, FIRST_WORD, GROWTH):
         assert title in first
         assert (title in shown) == (title not in OTHER[option])
+
+
+def test_other_models_are_measured_and_trained_anew(measured: Measured, before: list[dict[str, Any]]) -> None:
+    assert not measured.tables("--table", program=OTHER_MODELS).strip()
+    assert TASK in measured.tables("--parts", "tasks", program=OTHER_MODELS)
+    new = measured.lines[len(before) :]
+    assert sorted(line["part"] for line in new) == ["speed"] * 2 + ["task"] * 2
+    assert not {line.get("run") for line in new if line["part"] == "task"} & {line.get("run") for line in before}
 
 
 def test_a_family_that_is_added_later_is_measured(measured: Measured, before: list[dict[str, Any]]) -> None:
