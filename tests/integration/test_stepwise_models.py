@@ -1,5 +1,6 @@
 """Models other than the Transformer from the command line: train, resume, translate, score, export."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,15 @@ def run(request: pytest.FixtureRequest, data: Path, in_memory: Path, forks: Fork
     return folder / kind
 
 
+@pytest.fixture(scope="module")
+def transformer(data: Path, in_memory: Path, forks: Forks) -> Path:
+    """A run of another kind, with the same data."""
+    folder = Path(tempfile.mkdtemp(dir=in_memory))
+    ended = forks.qkv("train", write_recipe(folder / "recipe.yaml", plain(data, folder / "transformer", 8)))
+    assert ended.code == 0, ended.stderr
+    return folder / "transformer"
+
+
 def test_it_is_saved_and_loaded(run: Path, scratch: Path) -> None:
     saved = load_model(run)
     assert saved.model.kind == run.name
@@ -53,6 +63,21 @@ def test_it_translates_and_scores(run: Path, scratch: Path, forks: Forks) -> Non
     (scratch / "tgt").write_text("cba\n")
     ended = forks.qkv("score", run, "--src", scratch / "src", "--tgt", scratch / "tgt")
     assert ended.code == 0, ended.stderr
+
+
+def test_it_is_compared_with_a_transformer(transformer: Path, run: Path, data: Path, forks: Forks) -> None:
+    """By one metric on the same data; each is decoded as it would be alone."""
+    asked = ("--metrics", "chrf", "--json")
+    ended = forks.qkv("compare", transformer, run, *asked)
+    assert ended.code == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["outputs"] == len((data / "dev.src").read_text().splitlines())
+    systems = found["metrics"]["chrf"]["systems"]
+    assert list(systems) == [str(transformer), str(run)]
+    assert "p_bootstrap" in systems[str(run)]
+    assert "p_bootstrap" not in systems[str(transformer)]
+    alone = json.loads(forks.qkv("evaluate", run, *asked).stdout)
+    assert systems[str(run)]["score"] == alone["dev"]["scores"]["chrf"]["score"]
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "onnx"])
