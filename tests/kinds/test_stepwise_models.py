@@ -9,9 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
+from qkv.layers.attention.scores import scores
+from qkv.layers.recurrent import recurrent_attentions, recurrent_encoders
+from qkv.layers.recurrent.attention import ContentAttentionConfig
 from qkv.models.base import Model
 from qkv.models.config import Seq2SeqConfig
 from qkv.models.kinds import models
+from qkv.models.recurrent.config import RecurrentConfig
 from qkv.models.saved.folder import SavedConfig, SavedModel, load_model, save_model
 from qkv.models.size import count_parameters
 from qkv.search.base import LengthLimits, SearchTask, StepwiseSearch
@@ -40,6 +44,15 @@ def built(kind: str) -> Model:
 
 def test_every_registered_kind_is_tried() -> None:
     assert set(SEQ2SEQ) == {kind.split()[0] for kind in SMALL}
+
+
+def test_every_part_of_a_recurrent_model_is_tried() -> None:
+    configs = [config for config in map(small, SMALL) if isinstance(config, RecurrentConfig)]
+    attentions = [config.attention for config in configs]
+    scored = [attention.score.kind for attention in attentions if isinstance(attention, ContentAttentionConfig)]
+    assert {attention.kind for attention in attentions} == set(recurrent_attentions.names())
+    assert {config.encoder.kind for config in configs} == set(recurrent_encoders.names())
+    assert set(scored) == set(scores.names())
 
 
 @every_kind
