@@ -57,6 +57,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120, help="of training, for the budget time")
     parser.add_argument("--updates", type=int, default=400, help="of training, for the budget updates")
     parser.add_argument("--rate", type=float, default=2e-3, help="the highest learning rate")
+    parser.add_argument(
+        "--rates",
+        nargs="+",
+        type=family_and_rate,
+        default=[],
+        metavar="FAMILY=RATE",
+        help='of single families instead, as in "ConvS2S=1e-3" "RNN with attention=2e-3"',
+    )
     parser.add_argument("--pairs", type=int, default=20_000, help="training pairs, drawn from all")
     parser.add_argument("--sources", type=int, default=500, help="test pairs, drawn from all")
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 30, 100, 300, 500])
@@ -67,6 +75,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pictures", type=Path, help="folder for charts")
     parser.add_argument("--table", action="store_true", help="only print what is there for these options")
     return parser.parse_args()
+
+
+def family_and_rate(given: str) -> tuple[str, float]:
+    """One of --rates."""
+    family, _, rate = given.rpartition("=")
+    if family not in FAMILIES:
+        known = ", ".join(map(repr, FAMILIES))
+        raise argparse.ArgumentTypeError(f"{given!r} does not begin with a family and =; there are {known}")
+    try:
+        return family, float(rate)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{given!r} does not end with a number, as {family}=1e-3 does") from None
 
 
 def main() -> None:

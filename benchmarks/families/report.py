@@ -9,7 +9,7 @@ from families.first_word import WORDS, first_word_key
 from families.growth import growth_key
 from families.models import FAMILIES
 from families.results import Record, Results
-from families.tasks import Task, comparison, task_key
+from families.tasks import Task, comparison, measured, task_key
 from qkv.core.figures import SERIES, standalone_chart
 from qkv.core.files import write_atomic
 from qkv.evaluation.compare import Comparison, SystemScore, verdict
@@ -21,27 +21,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compared:
-    """The families on a task; `key` is that of the results."""
+    """The families on a task; `key` is what all of their results have in common."""
 
     task: Task
     key: Record
+    records: Mapping[str, Record]
+    """The result of each family."""
     found: Comparison
 
 
 def comparisons(tasks: Sequence[Task], options: argparse.Namespace, results: Results) -> list[Compared]:
     """Those whose baseline and another family are measured."""
-    return [
-        Compared(task, task_key(task, budget, options), found)
-        for task in tasks
-        for budget in options.budgets
-        if (found := comparison(task, budget, options, results)) is not None
-    ]
+    compared = []
+    for task in tasks:
+        for budget in options.budgets:
+            records = measured(task, budget, options, results)
+            if (found := comparison(task, records, options)) is not None:
+                compared.append(Compared(task, task_key(task, budget, options), records, found))
+    return compared
 
 
 def report(compared: Sequence[Compared], options: argparse.Namespace, results: Results) -> Iterator[str]:
     """Markdown."""
     for each in compared:
-        yield from task_table(each, results)
+        yield from task_table(each)
     for part, columns in (("first word", ("copied", "probed")), ("path", ("named",))):
         for column in columns:
             yield from length_table(part, column, options, results)
@@ -54,16 +57,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return ["", *("| " + " | ".join(cells) + " |" for cells in lines), ""]
 
 
-def task_table(compared: Compared, results: Results) -> Iterator[str]:
+def task_table(compared: Compared) -> Iterator[str]:
     found, rows = compared.found, []
     (metric,) = found.metrics
     for family, (score,) in found.scores.items():
-        record = results.find(compared.key | {"family": family})
-        assert record is not None
+        record = compared.records[family]
         rows.append(
             [
                 family,
                 f"{record['size']:,}",
+                f"{record['rate']:g}",
                 f"{record['updates']:,}",
                 f"{record['tokens_per_second']:,.0f}",
                 f"{record['decoded_per_second']:,.0f}",
@@ -72,9 +75,9 @@ def task_table(compared: Compared, results: Results) -> Iterator[str]:
                 verdict(metric, score),
             ]
         )
-    yield "{data}, {budget} {amount:g}, rate {rate:g}".format(**compared.key)
-    head = ["model", "parameters", "updates", "trained tokens/s", "decoded tokens/s", metric.title, "p", "verdict"]
-    yield from table(head, rows)
+    yield "{data}, {budget} {amount:g}".format(**compared.key)
+    head = ["model", "parameters", "rate", "updates", "trained tokens/s", "decoded tokens/s"]
+    yield from table([*head, metric.title, "p", "verdict"], rows)
     groups = [group.label for group, _ in found.by_length]
     cells = [[family, *(f"{scored[family].values[0]:.1f}" for _, scored in found.by_length)] for family in found.scores]
     yield from table([f"{metric.title} by {found.unit}", *groups], cells)

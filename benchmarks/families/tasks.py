@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ def run_task(task: Task, options: argparse.Namespace, results: Results) -> None:
             updates = int(options.updates)
             if budget == "time":
                 updates = max(1, round(options.seconds / rates[family]["seconds"]))
-            key = task_key(task, budget, options) | {"family": family}
+            key = result_key(task, budget, family, options)
             if results.find(key) is None:
                 results.add(
                     key,
@@ -186,22 +186,31 @@ def run_task(task: Task, options: argparse.Namespace, results: Results) -> None:
 
 
 def task_key(task: Task, budget: str, options: argparse.Namespace) -> Record:
-    """All that the results of a family depend on; the hash in the name of the data stands for what was drawn."""
+    """What the results of all families depend on; the hash in the name of the data stands for what was drawn."""
     return {
         "part": "task",
         "data": task.folder.name,
         "budget": budget,
         "amount": options.seconds if budget == "time" else options.updates,
         "parameters": options.parameters,
-        "rate": options.rate,
         "rounds": options.rounds,
     }
+
+
+def result_key(task: Task, budget: str, family: str, options: argparse.Namespace) -> Record:
+    """All that the result of a family depends on."""
+    return task_key(task, budget, options) | {"family": family, "rate": rate_of(family, options)}
+
+
+def rate_of(family: str, options: argparse.Namespace) -> float:
+    """Its highest learning rate."""
+    return float(dict(options.rates).get(family, options.rate))
 
 
 def _run_name(task: Task, family: str, updates: int, options: argparse.Namespace) -> str:
     """All that a run depends on."""
     model = family.replace(", ", "-").replace(" ", "-")
-    return f"{task.folder.name}-{model}-{options.parameters}-rate{options.rate}-{updates}u-models{MODELS}"
+    return f"{task.folder.name}-{model}-{options.parameters}-rate{rate_of(family, options)}-{updates}u-models{MODELS}"
 
 
 def _train_and_decode(
@@ -213,7 +222,7 @@ def _train_and_decode(
         "text": task.text,
         "batch": {"tokens": task.tokens},
         "model": keys_of(family, d_model, task.dropout),
-        "schedule": {"kind": "linear", "peak": options.rate, "warmup": max(1, min(200, updates // 5))},
+        "schedule": {"kind": "linear", "peak": rate_of(family, options), "warmup": max(1, min(200, updates // 5))},
         "training": {"stop_after": f"{updates}u", "threads": 1},
         "validation": {"every": f"{max(1, updates // 4)}u"},
     }
@@ -230,14 +239,18 @@ def _train_and_decode(
     return {"updates": updates, "d_model": d_model, "run": run.path.name, "decoded_per_second": decoded / seconds}
 
 
-def comparison(task: Task, budget: str, options: argparse.Namespace, results: Results) -> Comparison | None:
-    """Every family against the first one; None: not all is measured yet."""
-    found = {family: results.find(task_key(task, budget, options) | {"family": family}) for family in task.families}
+def measured(task: Task, budget: str, options: argparse.Namespace, results: Results) -> dict[str, Record]:
+    """The results of those families that have one."""
+    found = {family: results.find(result_key(task, budget, family, options)) for family in task.families}
+    return {family: record for family, record in found.items() if record is not None}
+
+
+def comparison(task: Task, found: Mapping[str, Record], options: argparse.Namespace) -> Comparison | None:
+    """Every family with a result against the first one; None: this one or all others have none."""
     test = task.test_set()
     systems: dict[str, Sequence[str]] = {
         family: read_outputs(options.out / "runs" / record["run"] / "test.out", test)
         for family, record in found.items()
-        if record is not None
     }
     if len(systems) < 2 or task.families[0] not in systems:
         return None

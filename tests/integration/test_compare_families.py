@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from qkv.training.run.folder import read_metrics
+
 ROOT = Path(__file__).parents[2]
 FAMILIES = ["Transformer", "RNN with attention"]
 TINY = (
@@ -20,6 +22,7 @@ TASK, FIRST_WORD, GROWTH = "| baseline |", "first word:", "microseconds"
 """What the tables of a part contain."""
 OTHER = {
     "--rate 0.001": [TASK],
+    "--rates Transformer=0.001": [TASK],
     "--updates 3": [TASK],
     "--pairs 50": [TASK],
     "--sources 10": [TASK],
@@ -138,6 +141,32 @@ def test_other_models_are_measured_and_trained_anew(measured: Measured, before: 
     new = measured.lines[len(before) :]
     assert sorted(line["part"] for line in new) == ["speed"] * 2 + ["task"] * 2
     assert not {line.get("run") for line in new if line["part"] == "task"} & {line.get("run") for line in before}
+
+
+def test_a_family_has_its_own_rate(measured: Measured, before: list[dict[str, Any]]) -> None:
+    shown = measured.tables("--parts", "tasks", "--rates", "RNN with attention=0.001")
+    table = [line.split(" | ") for line in shown.split("\n\n")[1].splitlines()]
+    assert [line[2] for line in table] == ["rate", "---:", "0.002", "0.001"]
+    (new,) = measured.lines[len(before) :]
+    assert (new["family"], new["rate"]) == ("RNN with attention", 0.001)
+    updates = read_metrics(measured.out / "runs" / new["run"] / "metrics.jsonl")
+    assert max(line["lr"] for line in updates if "lr" in line) == 0.001
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("Convs2s=0.001", "'Convs2s=0.001' does not begin with a family and =; there are 'Transformer', "),
+        ("0.001", "'0.001' does not begin with a family and =; there are 'Transformer', "),
+        ("ConvS2S=fast", "'ConvS2S=fast' does not end with a number, as ConvS2S=1e-3 does"),
+    ],
+)
+def test_a_rate_of_no_family_is_refused(given: str, complaint: str, scratch: Path) -> None:
+    command = [sys.executable, *PROGRAM, "--out", str(scratch), "--rates", given]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f"argument --rates: {complaint}" in ended.stderr
+    assert not (scratch / "results.jsonl").exists()
 
 
 def test_a_family_that_is_added_later_is_measured(measured: Measured, before: list[dict[str, Any]]) -> None:
