@@ -1,12 +1,12 @@
-"""Every kind of model that predicts the next token: cached steps, any batch, causality, searches, files."""
+"""Every kind of model from a source to a target: searches in cached steps, files, what does not go with it.
 
-from dataclasses import replace
+That cached steps are the whole pass, and what changes nothing, is in tests/kinds/test_invariances.py.
+"""
+
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from qkv.core.errors import UsageError
 from qkv.layers.attention.scores import scores
@@ -53,86 +53,6 @@ def test_every_part_of_a_recurrent_model_is_tried() -> None:
     assert {attention.kind for attention in attentions} == set(recurrent_attentions.names())
     assert {config.encoder.kind for config in configs} == set(recurrent_encoders.names())
     assert set(scored) == set(scores.names())
-
-
-@every_kind
-def test_cached_equals_full_for_reordered_beams(kind: str) -> None:
-    model, batch = built(kind), batch_of([(4, 3), (1, 5), (6, 2)], vocab=VOCAB)
-    cached, full = ModelSteps(model), PrefixSteps(model)
-    fast, slow = cached.start(batch.src, batch.src_keep, 2), full.start(batch.src, batch.src_keep, 2)
-    tokens = torch.full((6,), SPECIAL.bos)
-    orders = [
-        ([1, 0, 3, 3, 5, 4], [0, 1, 2]),
-        ([0, 1, 2, 3, 4, 5], [0, 1, 2]),
-        ([4, 5, 0, 1], [2, 0]),
-        ([3, 2], [1]),
-        ([0, 0], [0]),
-    ]
-    for rows, sentences in orders:
-        (said, fast), (wanted, slow) = cached.step(tokens, fast), full.step(tokens, slow)
-        torch.testing.assert_close(said.log_probs, wanted.log_probs, atol=1e-12, rtol=0)
-        fast = fast.reorder(torch.tensor(rows), torch.tensor(sentences))
-        slow = slow.reorder(torch.tensor(rows), torch.tensor(sentences))
-        tokens = wanted.log_probs.argmax(dim=1)[torch.tensor(rows)]
-
-
-@every_kind
-def test_a_sentence_is_the_same_alone_and_in_a_batch(kind: str) -> None:
-    model, batch = built(kind), batch_of([(4, 3), (1, 5)], vocab=VOCAB)
-    with torch.no_grad():
-        together = model(batch).states
-        first, second = (model(part).states for part in batch.split())
-    torch.testing.assert_close(together[:1, :4], first[:, :4], atol=1e-12, rtol=0)
-    torch.testing.assert_close(together[1:], second, atol=1e-12, rtol=0)
-
-
-@every_kind
-def test_no_position_depends_on_later_tokens(kind: str) -> None:
-    """Changing a token changes its own position and later ones, and nothing before."""
-    model, batch = built(kind), batch_of([(4, 6)], vocab=VOCAB)
-    with torch.no_grad():
-        before = model(batch).states
-        batch.tgt_in[0, 3] = 5 + (int(batch.tgt_in[0, 3]) - 4) % (VOCAB - 5)
-        after = model(batch).states
-    changed = (before != after).any(dim=-1)[0]
-    assert not bool(changed[:3].any())
-    assert bool(changed[3])
-
-
-@every_kind
-def test_no_gradient_flows_back_from_the_past_to_the_future(kind: str) -> None:
-    """∂ state_t / ∂ embedded_s is exactly 0 for s > t, and not 0 for s = t."""
-    model, batch, embedded = built(kind), batch_of([(4, 6)], vocab=VOCAB), list[Tensor]()
-    model.tgt_embedding.register_forward_hook(lambda module, inputs, output: embedded.append(output))
-    states = model(batch).states[0]
-    target = embedded[-1]  # one table may embed the source, too
-    assert target.shape[:2] == batch.tgt_in.shape
-    # The start symbol is not written to the memory of a Neural GPU, which ends before the last position.
-    for position in range(1, 6):
-        direction = torch.randn(states.shape[1], generator=torch.Generator().manual_seed(position)).double()
-        (gradient,) = torch.autograd.grad(states[position] @ direction, target, retain_graph=True)
-        assert bool(gradient[0, position].any())
-        assert not gradient[0, position + 1 :].any()
-
-
-@every_kind
-def test_what_stands_in_the_padding_changes_nothing(kind: str) -> None:
-    """Any ids, special ones included, behind the ends of source and target; more of it, too."""
-    model, batch = built(kind), batch_of([(4, 3), (1, 5), (2, 0)], vocab=VOCAB)
-    keep, counts = batch.src_keep, batch.tgt_weight > 0
-    with torch.no_grad():
-        wanted = model(batch).states[counts]
-        for columns in (0, 3):
-            for seed in range(4):
-                torch.manual_seed(seed)
-                src_keep, real = (F.pad(each, (0, columns)) for each in (keep, counts))
-                src, tgt_in = (
-                    torch.where(own, F.pad(ids, (0, columns)), torch.randint(VOCAB, own.shape))
-                    for ids, own in ((batch.src, src_keep), (batch.tgt_in, real))
-                )
-                littered = replace(batch, src=src, src_keep=src_keep, tgt_in=tgt_in)
-                found = model(littered).states[real]
-                torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
 
 
 @every_kind

@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv.config.base import Config, Kinds
 from qkv.functional.losses import AgreementFactors, Smoothing, consistent_cross_entropy, smoothed_cross_entropy
+from qkv.text.special import SPECIAL
 
 
 class HeadContext(NamedTuple):
     """What a head may need besides the states [*batch, D]; None if it does not."""
 
     src: Tensor | None = None
-    """[*batch, S], the ids of the source, padding included."""
+    """[*batch, S], the ids of the source as `source_ids` gives them: a head knows the padding by its id."""
     attention: Tensor | None = None
     """[*batch, S], the cross-attention: the mean over the layers and heads that the head has chosen."""
     pointed: Tensor | None = None
@@ -27,6 +28,11 @@ class HeadContext(NamedTuple):
 
 
 NO_CONTEXT = HeadContext()
+
+
+def source_ids(src: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """The ids of sources, with pad behind the end of each one, whatever stands there."""
+    return src.masked_fill(~src_keep, SPECIAL.pad)
 
 
 class AttentionChoice(NamedTuple):

@@ -13,7 +13,7 @@ class RecurrentSource(NamedTuple):
     """What each step attends to, computed once for a source."""
 
     src: Tensor
-    """[B, S] ids"""
+    """[B, S], `source_ids`"""
     keep: Tensor
     """[B, S], True = a real token."""
     memory: Tensor

@@ -20,7 +20,7 @@ from qkv.layers.position_offsets import Draw
 from qkv.layers.positions import Positions
 from qkv.models.base import Inference, MaxLengths, Model, Output
 from qkv.models.draft_heads.base import DraftHead
-from qkv.models.heads.base import Head, HeadContext
+from qkv.models.heads.base import Head, HeadContext, source_ids
 from qkv.models.transformer.channels import auxiliary_losses
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
@@ -130,8 +130,9 @@ class Transformer(Model):
         layers = None if shared else [depth + 1 for depth in depths]
         with self.watch_cross_attention(layers if head.needs_attention else []) as watched:
             memory, states = self._pass(batch.src, batch.src_keep, batch.tgt_in)
-        src = batch.src[:, None].expand(-1, states.shape[1], -1) if head.needs_source else None
-        attention = None
+        src, attention = None, None
+        if head.needs_source:
+            src = source_ids(batch.src, batch.src_keep)[:, None].expand(-1, states.shape[1], -1)
         if head.needs_attention:
             attention = head.chosen.mean([watched[depth] for depth in depths] if shared else watched)
         pointed = head.point(states, head.keys(memory)) if head.needs_memory else None
