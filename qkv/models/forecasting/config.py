@@ -13,6 +13,7 @@ from qkv.models.base import MaxLengths
 from qkv.models.config import ModelConfig, models
 from qkv.models.forecasting.forecaster import PatchForecaster
 from qkv.models.forecasting.model import ForecastingModel
+from qkv.models.transformer.global_tokens import require_no_global_tokens
 from qkv.text import TokenizerPair
 
 
@@ -64,6 +65,7 @@ class ForecastingConfig(ModelConfig):
     def _sizes_fit(self) -> "ForecastingConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        require_no_global_tokens(self.attention)
         # Raises ValueError with a sentence if there are no such patches.
         num_series_patches(self.context, self.patch, self.stride)
         return self

@@ -14,6 +14,7 @@ from qkv.layers.positions.learned import Learned
 from qkv.layers.residual import AnyResidual, PostNormConfig
 from qkv.models.language.config import STD, OneStackConfig, initialise
 from qkv.models.transformer.encoder import Encoder
+from qkv.models.transformer.global_tokens import find_global_tokens
 from qkv.text import SPECIAL, TokenizerPair
 from qkv.text.extra.segments import segmented
 
@@ -47,6 +48,7 @@ class TextEncoderConfig(OneStackConfig):
         for module in encoder.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = self.norm_eps
+        find_global_tokens(stack, tokenizers, "model.attention")
         return encoder
 
 

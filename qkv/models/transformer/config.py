@@ -133,7 +133,7 @@ class TransformerConfig(Seq2SeqConfig):
         sharing = self.share_embeddings or ("all" if tokenizers.shared else "target")
         config = self.model_copy(update={"share_embeddings": sharing})
         model = build_model(config, len(tokenizers.src), len(tokenizers.tgt), tokenizers.src.special.pad)
-        find_global_tokens(model, tokenizers)
+        find_global_tokens(model.encoder, tokenizers, "model.encoder_attention")
         return model
 
     def data_problem(self, longest_src: int, longest_tgt: int, shared_tokenizer: bool) -> str | None:

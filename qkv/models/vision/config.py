@@ -12,6 +12,7 @@ from qkv.layers.attention import AnyAttention, FullConfig
 from qkv.layers.feed_forward import AnyFeedForward, GeluConfig
 from qkv.layers.residual import AnyResidual, PreNormConfig
 from qkv.models.config import ModelConfig, models
+from qkv.models.transformer.global_tokens import require_no_global_tokens
 from qkv.models.vision.classifier import Pooling, VisionTransformer
 from qkv.models.vision.model import VisionModel
 from qkv.text import TokenizerPair
@@ -70,6 +71,7 @@ class VisionConfig(ModelConfig):
     def _sizes_fit(self) -> "VisionConfig":
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads ({self.num_heads}) must divide d_model ({self.d_model})")
+        require_no_global_tokens(self.attention)
         # Raises ValueError with a sentence if they do not fit.
         patch_grid(*self.image_size, self.patch)
         return self

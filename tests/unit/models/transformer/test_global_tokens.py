@@ -5,13 +5,17 @@ import torch
 from torch import Tensor
 
 from qkv.core.errors import QkvError, UsageError
+from qkv.data.tasks.labelled import text_rows
 from qkv.inference.transformer import TransformerInference
 from qkv.layers.attention import LongformerAttention
 from qkv.layers.attention.context import AttentionContext
+from qkv.models.base import Model
+from qkv.models.kinds import models
 from qkv.models.transformer.model import Transformer
-from tests.support.small import small_config, small_model, small_text
+from tests.support.small import small_config, small_model, small_text, stir
 
 _, TOKENIZERS = small_text()
+WORDS = ["ca", "cb"]
 
 
 def model_with(tokens: list[str]) -> Transformer:
@@ -50,6 +54,34 @@ def test_the_encoder_is_told_the_ids_also_without_gradients() -> None:
 def test_a_token_that_the_vocabulary_lacks_is_named() -> None:
     with pytest.raises(UsageError, match="global_tokens: 'zz' is not a token of the source"):
         model_with(["zz"])
+
+
+@pytest.mark.parametrize("kind", ["masked_lm", "classifier", "tagger"])
+def test_the_encoder_of_texts_is_told_the_ids(kind: str) -> None:
+    def model_of(*tokens: str) -> Model:
+        torch.manual_seed(0)
+        attention = {"kind": "longformer", "window": 2, "global_tokens": tokens}
+        sizes = {"d_model": 8, "d_ff": 16, "num_heads": 2, "num_layers": 1, "dropout": 0.0}
+        model = models[kind].model_validate({**sizes, "attention": attention}).build(TOKENIZERS).eval()
+        stir(model)
+        return model
+
+    texts = [TOKENIZERS.src.encode("aa ab " + "ac " * 10 + last) for last in WORDS]
+    one, other = (text_rows([ids], TOKENIZERS.src, [0]) for ids in texts)
+    with torch.no_grad():
+        for tokens, changes in (WORDS, True), (["bb"], False):
+            model = model_of(*tokens)
+            first, second = (model(batch).states[0, 0] for batch in (one, other))
+            assert torch.allclose(first, second, atol=1e-7) is not changes
+    with pytest.raises(UsageError, match=r"model.attention.global_tokens: 'zz' is not a token of the source"):
+        model_of("zz")
+
+
+@pytest.mark.parametrize("kind", ["vision", "forecasting"])
+def test_patches_have_no_text(kind: str) -> None:
+    attention = {"kind": "longformer", "window": 2, "global_tokens": ["aa"]}
+    with pytest.raises(ValueError, match=r"attention.global_tokens: patches have no text; use global_positions"):
+        models[kind].model_validate({**models[kind].EXAMPLE, "attention": attention})
 
 
 def test_a_model_that_was_never_told_the_ids_says_so() -> None:
