@@ -1,13 +1,15 @@
-"""One part changed at a time, at an equal budget: does another scheme of positions or another wiring help?
+"""One thing changed at a time, at an equal budget: does another scheme of positions help, or less dropout?
 
     python benchmarks/compare_parts.py [key=value ...] --data DIR [--budget 20m] [--threads 1] [--seeds 1 2]
-        [--parts positions wiring]
+        [--parts positions wiring] [--change "4,000 pieces" text.shared.vocab_size=4000] [--change ...]
 
-DIR holds Multi30k: train.en, train.de, val.en, val.de. Each run is recipes/multi30k-en-de.yaml with one key of `model`
-changed, trained for --budget (`20m` minutes or `3000u` updates) by one process of --threads threads, so two of these
-programs can share a machine without disturbing each other's updates. Settings of the recipe, such as
-`schedule.warmup=150`, hold for all runs. Then the best model of each decodes the dev set, and every run is tested
-against the unchanged recipe of the same seed: paired bootstrap and approximate randomisation, as `qkv compare` does.
+DIR holds Multi30k: train.en, train.de, val.en, val.de. Each run is recipes/multi30k-en-de.yaml with one part of its
+model replaced, by every other kind of its registry (--parts), or with a change of your own (--change: its name, then
+settings). It is trained for --budget (`20m` minutes or `3000u` updates) by one process of --threads threads, so two of
+these programs can share a machine without disturbing each other's updates. Settings of the recipe before the options,
+such as `schedule.warmup=150`, hold for all runs. Then the best model of each decodes the dev set, and every run is
+tested against the unchanged recipe of the same seed: paired bootstrap and approximate randomisation, as `qkv compare`
+does.
 
 All is kept in --out. A run that is finished is not run again and an interrupted one is resumed, so the program can
 be stopped at any time. With --table it only prints the table of what is there.
@@ -15,8 +17,9 @@ be stopped at any time. With --table it only prints the table of what is there.
 
 import argparse
 import json
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,10 +50,10 @@ LONGEST = 256
 
 @dataclass(frozen=True)
 class Run:
-    """The recipe with one part of its model replaced; `part` None: as it is."""
+    """The recipe with a change; no settings: as it is."""
 
-    part: str | None
-    kind: str
+    name: str
+    settings: Sequence[str]
     seed: int
     folder: Path
 
@@ -67,22 +70,25 @@ class Run:
         return self.about.is_file()
 
     def overrides(self, options: argparse.Namespace) -> list[str]:
-        kind = f"{{kind: learned, max_length: {LONGEST}}}" if self.kind == "learned" else self.kind
-        changes = [f"model.{self.part}={kind}"] if self.part else []
         budget = [f"training.stop_after={options.budget}", f"training.threads={options.threads}", "training.workers=1"]
         fixed = [f"seed={self.seed}", f"data.root={options.data}"]
-        return [*fixed, *budget, *options.settings, *changes]
+        return [*fixed, *budget, *options.settings, *self.settings]
 
 
 def all_runs(options: argparse.Namespace) -> Iterator[Run]:
-    """The unchanged recipe first, for each seed; kinds that it has already are left out."""
-    model = load_recipe(RECIPE).model
+    """The unchanged recipe first, for each seed."""
+    changes = {"unchanged": [], **kinds_of(options.parts), **{name: settings for name, *settings in options.change}}
     for seed in options.seeds:
-        yield Run(None, "default", seed, options.out / f"default-{seed}")
-        for part in options.parts:
-            for kind in PARTS[part].names():
-                if kind != getattr(model, part).kind:
-                    yield Run(part, kind, seed, options.out / f"{part}-{kind}-{seed}")
+        for name, settings in changes.items():
+            yield Run(name, settings, seed, options.out / f"{re.sub('[^a-z0-9]+', '-', name.lower())}-{seed}")
+
+
+def kinds_of(parts: Sequence[str]) -> dict[str, list[str]]:
+    """Every kind of each part; those that the recipe has already are left out."""
+    model = load_recipe(RECIPE).model
+    kinds = [(part, kind) for part in parts for kind in PARTS[part].names() if kind != getattr(model, part).kind]
+    sized = {"learned": f"{{kind: learned, max_length: {LONGEST}}}"}
+    return {f"{part} {kind}": [f"model.{part}={sized.get(kind, kind)}"] for part, kind in kinds}
 
 
 def do(run: Run, options: argparse.Namespace, dev: EvaluationSet) -> None:
@@ -112,12 +118,12 @@ def updates_of(training: RunFolder) -> int:
 def table(runs: list[Run], dev: EvaluationSet, metric: Metric) -> list[str]:
     """Markdown; each run against the unchanged recipe of its seed."""
     lines = [
-        f"| part | kind | seed | parameters | updates | {metric.title} | difference | p (bootstrap, randomisation) | |",
-        "|---|---|---:|---:|---:|---:|---:|---|---|",
+        f"| change | seed | parameters | updates | {metric.title} | difference | p (bootstrap, randomisation) | |",
+        "|---|---:|---:|---:|---:|---:|---|---|",
     ]
     for seed in sorted({run.seed for run in runs}):
         done = [run for run in runs if run.seed == seed and run.finished]
-        if len(done) < 2 or done[0].part is not None:
+        if len(done) < 2 or done[0].settings:
             continue
         systems = {run.folder.name: read_outputs(run.outputs, dev) for run in done}
         scores = compare_outputs(systems, dev, [metric]).scores
@@ -132,7 +138,7 @@ def row(run: Run, metric: Metric, score: SystemScore) -> str:
         ["", ""] if test is None else [f"{test.difference:+.2f}", f"{test.bootstrap:.3f}, {test.randomization:.3f}"]
     )
     value = f"{score.value:.2f} ± {score.interval.half_width:.2f}"
-    cells = [run.part or "", run.kind, run.seed, f"{about['parameters']:,}", f"{about['updates']:,}", value, *tested]
+    cells = [run.name, run.seed, f"{about['parameters']:,}", f"{about['updates']:,}", value, *tested]
     return "| " + " | ".join(map(str, cells)) + f" | {verdict(metric, score)} |"
 
 
@@ -142,7 +148,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("runs/compare-parts"))
     parser.add_argument("--budget", default="20m", help="of each run, such as 20m or 3000u")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=["positions", "wiring"])
+    parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=["positions", "wiring"])
+    parser.add_argument("--change", nargs="+", action="append", default=[], metavar=("NAME", "key=value"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="of the recipe, for all runs")
