@@ -109,6 +109,7 @@ class Trainer:
     def _take_up(self, run: RunFolder) -> None:
         """Resume the run of the same recipe that the folder holds; raises UsageError if it is another one."""
         other = "choose another folder with run=..."
+        run.clean()  # A checkpoint that was being replaced gets its name back.
         if not (run.config.is_file() and list_checkpoints(run.checkpoints)):
             raise UsageError(f"{run.path}: already holds a model; {other}")
         if differ := _differing(load_config(Recipe, run.config), self.recipe):
@@ -224,9 +225,9 @@ def _places(device: str) -> int:
 
 
 def _begun(run: Path) -> Recipe | None:
-    """The recipe of the run in a folder with a checkpoint; None if there is none."""
+    """The recipe of the run in a folder; None if there is none."""
     folder = RunFolder(run)
-    return _saved_recipe(run) if folder.config.is_file() and list_checkpoints(folder.checkpoints) else None
+    return _saved_recipe(run) if folder.config.is_file() and folder.is_used() else None
 
 
 def _saved_recipe(run: Path | str, overrides: Sequence[str] = ()) -> Recipe:

@@ -201,12 +201,19 @@ def test_a_first_checkpoint_that_was_never_completed_is_no_run(data: Path, scrat
 
 def test_a_checkpoint_that_was_being_replaced_is_a_run(data: Path, scratch: Path) -> None:
     """A process was killed between the two renames: the old one is complete, and a new run would remove it."""
-    Trainer(as_recipe(plain(data, scratch / "run", 2)), SilentTrainingReporter()).train()
+    recipe = plain(data, scratch / "run", 2)
+    Trainer(as_recipe(recipe), SilentTrainingReporter()).train()
     shutil.rmtree(scratch / "run" / "best")
-    (checkpoint,) = (scratch / "run" / "checkpoints").iterdir()
-    checkpoint.rename(old_name(unique_name(checkpoint)))
-    with pytest.raises(UsageError, match="already holds"):
-        Trainer(as_recipe(plain(data, scratch / "run", 2) | {"seed": 5}), SilentTrainingReporter()).train()
+
+    def replace_first_half() -> None:
+        (checkpoint,) = (scratch / "run" / "checkpoints").iterdir()
+        checkpoint.rename(old_name(unique_name(checkpoint)))
+
+    replace_first_half()
+    with pytest.raises(UsageError, match="already holds a run with another seed"):
+        Trainer(as_recipe(recipe | {"seed": 5}), SilentTrainingReporter()).train()
+    assert Trainer(as_recipe(recipe), SilentTrainingReporter()).train().updates == 2
+    replace_first_half()
     resumed = Trainer.resume(scratch / "run", ["training.stop_after=4u"], SilentTrainingReporter())
     assert resumed.train().updates == 4
 
