@@ -81,11 +81,11 @@ def read_corpus(corpus: CorpusConfig, root: Path = Path("."), invalid: Policy = 
     pairs = [(pair.src, pair.tgt) for pair in corpus.pairs_of(root, invalid, ReadCounts())]
     if not corpus.groups_answers:
         return EvaluationSet(name, [[tgt] for _, tgt in pairs], [src for src, _ in pairs], files=files)
-    return replace(set_of_pairs(name, pairs), files=files, remarks=tuple(_remarks(corpus, name, pairs)))
+    return replace(set_of_pairs(name, pairs), files=files, remarks=tuple(header_remarks(corpus, name, pairs)))
 
 
-def _remarks(corpus: CorpusConfig, name: str, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """From the pairs that were read, not from the file: a pipe can be read only once."""
+def header_remarks(corpus: CorpusConfig, name: str, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Whether the first pair may be a header; from the pairs that were read, as a pipe can be read only once."""
     if not (isinstance(corpus, TableCorpus) and corpus.header_in_doubt):
         return
     if looks_like_header(pairs[0], pairs[1:LOOKED_AT]):

@@ -173,4 +173,7 @@ def _labels(saved: "SavedModel", given: _Given, reporter: "Reporter") -> Mapping
         corpus = TsvCorpus(path=given.tsv) if given.data is None else corpus_of(given.data)
         tests = {"": CorpusPart((corpus,), Path("."), "error")}
     counting = reporter.counting("Labelling")
-    return {name: evaluate_labels(saved.model, saved.tokenizers, part, counting) for name, part in tests.items()}
+    found = {name: evaluate_labels(saved.model, saved.tokenizers, part, counting) for name, part in tests.items()}
+    for remark in (remark for one in found.values() for remark in one.remarks):
+        typer.echo(remark, err=True)
+    return found

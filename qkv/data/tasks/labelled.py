@@ -122,7 +122,7 @@ class LabelledTask(PairsTask):
 
     unit = "texts"
     stream_type: ClassVar[type[LabelledStream]] = LabelledStream
-    labelled: ClassVar[str] = "texts"
+    labels_of: ClassVar[str] = "texts"
     """What has a label."""
 
     def stream(
@@ -146,7 +146,7 @@ class LabelledTask(PairsTask):
             name: count_labels(store, lambda target: self.labels(tokenizers.tgt.normalize(target)), progress)
             for name, store in stores.items()
         }
-        return label_report(check_data(stores, tokenizers, batch, seed, progress), counts, self.labelled)
+        return label_report(check_data(stores, tokenizers, batch, seed, progress), counts, self.labels_of)
 
     def facts(self, train: PairStore) -> dict[str, Any]:
         return {"longest_src": int(train.src_len.max())}
@@ -156,7 +156,7 @@ class TaggedTask(LabelledTask):
     """See `DataTask`."""
 
     stream_type = TaggedStream
-    labelled = "words"
+    labels_of = "words"
 
     def labels(self, target: str) -> list[str]:
         return target.split()

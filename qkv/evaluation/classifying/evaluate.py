@@ -1,12 +1,12 @@
 """How often a model names the right class, overall and class by class."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from qkv.core.progress import Counting
 from qkv.data.batching import in_chunks
 from qkv.data.images.batch import ImageStream
 from qkv.data.images.store import ImageStore
@@ -15,7 +15,6 @@ from qkv.evaluation.report.tables import Table
 from qkv.models.vision.model import VisionModel
 
 AT_ONCE = 256
-Counting = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)

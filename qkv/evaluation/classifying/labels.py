@@ -1,16 +1,18 @@
 """How often a model names the right label of a text, or the right tag of a word."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from qkv.core.errors import DataError
+from qkv.core.progress import Counting
 from qkv.data.batching import in_chunks
 from qkv.data.parts import CorpusPart
 from qkv.data.tasks.labelled import one_tag_a_word
 from qkv.evaluation.classifying.answers import Accuracy, accuracy_of, answer_row
+from qkv.evaluation.files import header_remarks
 from qkv.evaluation.report.tables import Table
 from qkv.models.base import Model
 from qkv.models.language.classify import Tagger
@@ -20,7 +22,6 @@ from qkv.translate.ask.labelling import predicted_labels
 AT_ONCE = 64
 NOTHING = "(nothing)"
 """What is said of a word behind the last one that the model can read."""
-Counting = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class LabelEvaluation:
     accuracy: Accuracy
     exact: Accuracy
     """Of texts: every label is right."""
+    remarks: tuple[str, ...] = ()
+    """Warnings about the file."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -72,6 +75,7 @@ def evaluate_labels(model: Model, tokenizers: TokenizerPair, part: CorpusPart, c
         said=dict(sorted(said.items(), key=lambda label: -label[1].total())),
         accuracy=accuracy_of(right, answers),
         exact=accuracy_of([own == of for own, of in zip(right, answers, strict=True)], [1] * len(pairs)),
+        remarks=tuple(chain.from_iterable(header_remarks(one, one.describe(part.root), pairs) for one in part.corpora)),
     )
 
 

@@ -27,7 +27,8 @@ class TextLabels:
         for first in range(0, len(chosen), AT_ONCE):
             some = [self.pairs[i] for i in chosen[first : first + AT_ONCE]]
             labels = predicted_labels(model, self.dev.tokenizers, [text for text, _ in some])
-            found += [Answer(text, own.text, [gold]) for (text, gold), own in zip(some, labels, strict=True)]
+            golds = [self.dev.tokenizers.tgt.normalize(gold) for _, gold in some]
+            found += [Answer(text, own.text, [gold]) for (text, _), gold, own in zip(some, golds, labels, strict=True)]
             tick(len(found), len(chosen))
         return found
 
