@@ -161,7 +161,7 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(tmp_path: Path, pa
         Translator(model, draft="jacobi").translate(["aa"])
     with pytest.raises(UsageError, match="verified by one model, not by an ensemble"):
         Translator([model, other], search=GreedyConfig(), draft="jacobi").translate(["aa"])
-    with pytest.raises(UsageError, match="is autoregressive, so it would draft token by token"):
+    with pytest.raises(UsageError, match="kind transformer, so it would draft token by token"):
         Translator(model, search=GreedyConfig(), draft=other).translate(["aa"])
     with pytest.raises(UsageError, match="has no draft head"):
         Translator(model, search=GreedyConfig(), draft="own").translate(["aa"])

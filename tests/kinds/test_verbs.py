@@ -39,7 +39,7 @@ VERBS: dict[str, list[str]] = {
     "score MODEL --src texts --tgt targets": TRANSLATE,
     "align MODEL --src texts --tgt targets": ATTENDING,
     "tune MODEL --data pairs.tsv": TRANSLATE,
-    "evaluate MODEL --data pairs.tsv": [*TRANSLATE, "vision", "forecasting"],
+    "evaluate MODEL --data pairs.tsv": [*TRANSLATE, *asked("label"), *asked("classify"), *asked("forecast")],
     "compare MODEL RUN --data pairs.tsv": TRANSLATE,
     "backtranslate MODEL --mono texts --out made": TRANSLATE,
     "distill MODEL --data pairs.tsv --out made": TRANSLATE,

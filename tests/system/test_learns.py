@@ -52,7 +52,7 @@ def test_an_older_kind_learns_a_toy_task(kind: str, tmp_path: Path) -> None:
     generator = [sys.executable, str(ROOT / "examples" / "make_toy_data.py"), str(tmp_path / "data"), "--task", task]
     subprocess.run([*generator, "--letters", "abcd", "--shortest", "2", "--longest", "5", "--pairs", "500"], check=True)
     places = [f"run={tmp_path / 'run'}", f"data.root={tmp_path / 'data'}", "seed=1"]
-    loop = ["batch.tokens=512", "training.stop_after=200u", "validation.every=200u"]
+    loop = ["batch.tokens=512", "training.stop_after=300u", "validation.every=300u", "training.threads=1"]
     recipe = load_recipe(task, [*places, *loop, f"model={model}"])
     assert Trainer(recipe, SilentTrainingReporter()).train().scores["exact"] >= 90.0
 

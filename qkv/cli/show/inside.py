@@ -185,7 +185,10 @@ def passes(
     require_utf8(text)
     saved = ModelSet([model]).loaded[0]
     if saved.model.inference().parallel is None:
-        raise UsageError("the model is autoregressive, so it fills no canvas; qkv show beam draws its search")
+        raise UsageError(
+            f"{model}: is an autoregressive model of the kind {saved.config.model.kind}, so it fills no canvas; "
+            "qkv show beam draws its search"
+        )
     config = translation_config(overrides or [], model)
     if not isinstance(config.search, RefineConfig):
         raise UsageError(f"a model of the kind {saved.model.kind} has one search, refine; leave search.kind out")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qkv.core.shapes import SrcKeep
 from qkv.layers.attention.context import AttentionContext
 from qkv.layers.attention.multi_head import MultiHeadAttention
-from qkv.layers.feed_forward import FeedForward
+from qkv.layers.feed_forward import ReluFeedForward
 from qkv.layers.positions.sinusoidal import Sinusoidal
 from qkv.layers.residual.pre import PreNorm
 from qkv.models.draft_heads.base import DraftHead, DraftHeadConfig, draft_heads
@@ -60,7 +60,7 @@ class SourceHead(DraftHead):
         self.layers = nn.ModuleList(
             EncoderLayer(
                 MultiHeadAttention(d_model, num_heads),
-                FeedForward(d_model, d_ff, dropout),
+                ReluFeedForward(d_model, d_ff, dropout),
                 [PreNorm(d_model, dropout), PreNorm(d_model, dropout)],
             )
             for _ in range(layers)

@@ -101,7 +101,7 @@ def advise(
     """What to change before training, most important first; empty if nothing seems wrong."""
     situation = Situation(recipe, prepared, dev_in_train, test)
     own = data_checks.get(recipe.data.kind, ())
-    return [sentence for check in (*own, *CHECKS) for sentence in check(situation)]
+    return [sentence for check in (_dev_in_train, *own, *CHECKS) for sentence in check(situation)]
 
 
 def _dev_in_train(now: Situation) -> Iterator[str]:
@@ -168,5 +168,5 @@ def _length(now: Situation) -> Iterator[str]:
         )
 
 
-CHECKS: tuple[Check, ...] = (_dev_in_train, _dev_size, _model_size, _warm_up, _length)
+CHECKS: tuple[Check, ...] = (_dev_size, _model_size, _warm_up, _length)
 """For every kind of data."""

@@ -39,7 +39,10 @@ class ModelDrafterConfig(DrafterConfig):
             )
         parallel = other.model.inference().parallel
         if parallel is None:
-            raise UsageError(f"{self.path}: is autoregressive, so it would draft token by token; give one of kind ctc")
+            raise UsageError(
+                f"{self.path}: is an autoregressive model of the kind {other.config.model.kind}, so it would draft "
+                "token by token; give a transformer with decoder ctc"
+            )
         search = RefineConfig(passes=self.passes).within(other.config.length_limit)
         return ModelDrafter(parallel(), search, len(other.tokenizers.src))
 
