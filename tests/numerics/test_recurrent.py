@@ -1,7 +1,7 @@
 """The recurrent model against its equations, written as loops over single vectors in float64, and against torch.nn."""
 
 from collections.abc import Sequence
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -195,37 +195,6 @@ def test_cells_are_those_of_torch_step_by_step_and_at_once(cell: Cells) -> None:
     for found in (at_once, torch.stack(steps, dim=1)):
         gradients = torch.autograd.grad(found, weights, upstream, retain_graph=True)
         torch.testing.assert_close(gradients, expected, atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("cell", "encoder"),
-    [*product(["lstm", "gru"], ["bidirectional", "unidirectional"]), ("lstm", "lstmn")],
-)
-def test_states_keep_their_length_and_lstms_remember_at_the_start(cell: Cells, encoder: str) -> None:
-    """For every gate, U is orthogonal and W has Glorot's bound; of the biases only the forget gate's is not zero."""
-    torch.manual_seed(0)
-    config = RecurrentConfig.model_validate(
-        {"d_model": 12, "cell": cell, "encoder": encoder, "encoder_layers": 2, "decoder_layers": 2}
-    )
-    model, seen = build_recurrent(config, VOCAB, VOCAB, SPECIAL.pad, "target").double(), 0
-    for cells in model.modules():
-        if not isinstance(cells, nn.RNNBase | nn.RNNCellBase):
-            continue
-        width, seen = cells.hidden_size, seen + 1
-        for name, parameter in cells.named_parameters():
-            gates = parameter.detach().split(width)
-            if name.startswith("weight_hh"):
-                for gate in gates:
-                    torch.testing.assert_close(gate @ gate.T, torch.eye(width).double(), atol=1e-5, rtol=0)
-            elif name.startswith("weight_ih"):
-                bound = (6 / (width + parameter.shape[1])) ** 0.5
-                assert all(bound / 2 < float(gate.abs().max()) <= bound + 1e-6 for gate in gates)
-            else:
-                remembers = cell == "lstm" and name.startswith("bias_ih")
-                assert [gate.unique().tolist() for gate in gates] == [
-                    [float(remembers and number == 1)] for number in range(len(gates))
-                ]
-    assert seen == (4 if encoder == "lstmn" else 3)
 
 
 class NewestOnly(LSTMNLayer):

@@ -18,24 +18,6 @@ CellState = tuple[Tensor, ...]
 """The states [L, R, D] of all cells: h, and c if it is an LSTM."""
 
 
-def initialise_cells(cells: nn.RNNBase | nn.RNNCellBase) -> None:
-    """Start cells or a kernel of PyTorch as published recurrent models do, in place of PyTorch's own uniform numbers.
-
-    What a state is multiplied by is orthogonal, so that it keeps its length over many steps; what inputs are multiplied
-    by is Glorot's. Biases are 0, but 1 at an LSTM's forget gate: at first it remembers (Jozefowicz et al. 2015).
-    """
-    width = cells.hidden_size
-    for name, parameter in cells.named_parameters():
-        if parameter.dim() == 1:
-            nn.init.zeros_(parameter)
-            if isinstance(cells, nn.LSTM | nn.LSTMCell) and name.startswith("bias_ih"):
-                nn.init.ones_(parameter[width : 2 * width])  # i, f, g, o
-            continue
-        start = nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_
-        for gate in parameter.split(width):
-            start(gate)
-
-
 class CellStack(nn.Module):
     """Cells on top of each other. A subclass says which; the last h is the result."""
 
@@ -44,10 +26,7 @@ class CellStack(nn.Module):
     def __init__(self, input_width: int, d_model: int, num_layers: int, dropout: float = 0.0) -> None:
         super().__init__()
         widths = [input_width, *[d_model] * (num_layers - 1)]
-        cells = [self.cell(width, d_model) for width in widths]
-        for cell in cells:
-            initialise_cells(cell)
-        self.cells = nn.ModuleList(cells)
+        self.cells = nn.ModuleList(self.cell(width, d_model) for width in widths)
         self.dropout = Dropout(dropout)
 
     def first(self, h: Tensor) -> CellState:

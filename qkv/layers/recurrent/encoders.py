@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from qkv.config.base import Config, Kinds
 from qkv.core.shapes import SrcKeep
-from qkv.layers.recurrent.cells import Cells, initialise_cells
+from qkv.layers.recurrent.cells import Cells
 
 
 class Encoded(NamedTuple):
@@ -76,7 +76,6 @@ class KernelEncoder(nn.Module):
     def __init__(self, cell: Cells, kernel: nn.RNNBase) -> None:
         super().__init__()
         self.cell = cell
-        initialise_cells(kernel)
         self.add_module(cell, kernel)
 
     @property

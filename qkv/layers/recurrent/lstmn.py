@@ -17,7 +17,7 @@ from qkv.functional.attention import masked_softmax
 from qkv.layers.attention.recording import NOWHERE, report
 from qkv.layers.attention.scores import Additive
 from qkv.layers.dropout import Dropout
-from qkv.layers.recurrent.cells import Cells, initialise_cells
+from qkv.layers.recurrent.cells import Cells
 from qkv.layers.recurrent.encoders import Encoded, RecurrentEncoderConfig, recurrent_encoders
 
 
@@ -62,7 +62,6 @@ class LSTMNLayer(nn.Module):
         self.before = nn.Linear(d_model, d_model, bias=False)
         self.score = Additive(1, d_model)
         self.cell = nn.LSTMCell(d_model, d_model)
-        initialise_cells(self.cell)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, D] to the states [B, S, D]."""
