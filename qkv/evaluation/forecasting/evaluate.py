@@ -1,6 +1,6 @@
 """A forecasting model beside the forecasts that need no network, on all windows of a part."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from qkv.core.progress import Counting
 from qkv.data.batching import in_chunks
 from qkv.data.series.batch import SeriesBatch, SeriesStream
 from qkv.data.series.pieces import Values
@@ -18,7 +19,6 @@ from qkv.evaluation.report.tables import Table
 from qkv.models.base import Model
 
 AT_ONCE = 256
-Counting = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
