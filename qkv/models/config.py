@@ -62,8 +62,8 @@ class ModelConfig(Config):
         """Why it cannot be trained on examples up to these lengths, END included; None: it can."""
         return None
 
-    def misfit(self, train: Any) -> str | None:
-        """Why it cannot be trained on this store, as far as only the prepared data tell; None: it can."""
+    def misfit(self, train: Any, dev: Any) -> str | None:
+        """Why it cannot be trained on these stores, as far as only the prepared data tell; None: it can."""
         return None
 
     def overrides_for(self, d_model: int, d_ff: int, num_heads: int, layers: int) -> str | None:

@@ -40,7 +40,7 @@ class MaskedLMConfig(TextEncoderConfig):
             return "model.kind masked_lm reads both texts of a pair with one tokenizer: give text.shared"
         return super().data_problem(longest_src, longest_tgt, shared_tokenizer)
 
-    def misfit(self, train: Any) -> str | None:
+    def misfit(self, train: Any, dev: Any) -> str | None:
         limit = self.positions.limit
         if not isinstance(train, PairStore) or isinstance(train, TextStore) or limit is None:
             return None

@@ -80,7 +80,7 @@ class VisionConfig(ModelConfig):
     def own_layers(self) -> int:
         return self.num_layers
 
-    def misfit(self, train: Any) -> str | None:
+    def misfit(self, train: Any, dev: Any) -> str | None:
         if not isinstance(train, ImageStore):
             return None
         channels, height, width = train.image_shape
@@ -92,6 +92,8 @@ class VisionConfig(ModelConfig):
         for key, (own, found) in sizes.items():
             if own != found:
                 return f"model.{key} is {own}, but the images of data.train have {found}; set model.{key} to {found}"
+        if isinstance(dev, ImageStore) and (problem := self.unreadable(dev.pixels[0])):
+            return f"data.dev {problem}"
         return None
 
     def unreadable(self, image: Pixels) -> str | None:

@@ -18,7 +18,7 @@ def inspect_data(recipe: Recipe, counting: CountingFactory) -> CheckReport:
         folder = Path(name)
         tokenizers = make_tokenizers(recipe, parts["train"], folder / "tokenizer", counting)
         stores = task.prepare(parts, tokenizers, folder / "data", counting(f"Preparing {task.unit}"))
-        require_fitting(recipe, stores["train"])
+        require_fitting(recipe, stores)
         report = task.check(stores, tokenizers, recipe.batch, recipe.seed, counting("Looking"))
         prepared = PreparedData(tokenizers, stores["train"], stores.get("dev"))
         return report.with_advice(advise(recipe, prepared, report.overlaps.get("dev"), stores.get("test")))

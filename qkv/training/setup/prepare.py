@@ -1,7 +1,7 @@
 """From a recipe's files to tokenizers, prepared data and initial weights; what the run folder holds is reused."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,13 +139,13 @@ def prepare(recipe: Recipe, run: RunFolder, counting: CountingFactory) -> Prepar
     parts = task.parts(counting("Reading"))
     tokenizers = recipe.model.tokenizers(_tokenizers(recipe, parts["train"], run, counting))
     stores = task.prepare(parts, tokenizers, run.path / "data", counting(f"Preparing {task.unit}"))
-    require_fitting(recipe, stores["train"])
+    require_fitting(recipe, stores)
     return PreparedData(tokenizers, stores["train"], stores.get("dev"))
 
 
-def require_fitting(recipe: Recipe, train: Store) -> None:
+def require_fitting(recipe: Recipe, stores: Mapping[str, Store]) -> None:
     """Refuse a model whose sizes do not fit what was found in the data."""
-    if problem := recipe.model.misfit(train):
+    if problem := recipe.model.misfit(stores["train"], stores.get("dev")):
         raise UsageError(problem)
 
 

@@ -13,6 +13,7 @@ from qkv.text import TextConfig
 from qkv.training.progress import SilentTrainingReporter
 from qkv.training.recipe import Recipe
 from qkv.training.setup.inspect_data import inspect_data
+from qkv.training.trainer import Trainer
 
 SIZES = {"image_size": [4, 6], "channels": 1, "patch": 2, "classes": 3, "d_model": 8, "num_heads": 2}
 TOKENIZERS = TextConfig().train(lambda: [], lambda: [])
@@ -74,8 +75,15 @@ def test_sizes_that_do_not_fit_the_images_are_said(root: Path, key: str, value: 
     found = recipe(root, model={"kind": "vision", **SIZES, key: value})
     task = task_of(found.data)
     train = task.prepare(task.parts(), TOKENIZERS, root / "data")["train"]
-    assert sentence in (found.model.misfit(train) or "")
-    assert recipe(root).model.misfit(train) is None
+    assert sentence in (found.model.misfit(train, None) or "")
+    assert recipe(root).model.misfit(train, train) is None
+
+
+def test_dev_images_that_patches_do_not_divide_are_refused(root: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "odd.npz", images=np.zeros((3, 5, 5), dtype=np.uint8), labels=np.arange(3))
+    given = recipe(root, {"dev": {"kind": "npz", "path": "odd.npz"}}, run=str(tmp_path / "run"))
+    with pytest.raises(UsageError, match=r"data\.dev has images of 5 x 5 pixels, 1 channel, but the model reads those"):
+        Trainer(given, SilentTrainingReporter()).train()
 
 
 def test_a_batch_has_at_most_as_many_as_batch_pairs_says(root: Path) -> None:
