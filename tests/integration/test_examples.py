@@ -86,7 +86,12 @@ def test_numbers_are_read_off_images(tmp_path: Path) -> None:
 def test_missing_words_and_articles(tmp_path: Path) -> None:
     (tmp_path / "texts").write_text("A man and the dog, asleep.\nSnow.\nAn old Woman sits.\n")
     command = [sys.executable, str(ROOT / "examples" / "make_cloze_data.py"), str(tmp_path / "out")]
-    subprocess.run([*command, "--texts", str(tmp_path / "texts"), "--dev", str(tmp_path / "texts")], check=True)
-    made = {name: (tmp_path / "out" / f"{name}.tsv").read_text().splitlines() for name in ("who", "articles")}
+    texts = ["--texts", str(tmp_path / "texts"), "--dev", str(tmp_path / "texts")]
+    subprocess.run([*command, *texts, "--facts"], check=True)
+    made = {path.stem: path.read_text().splitlines() for path in (tmp_path / "out").glob("*.tsv")}
     assert made["who"] == ["A ___ and the dog , asleep\tman", "An old ___ sits\twoman"]
+    assert made["who-facts"] == [
+        "A . ___ . and . the . dog . , . asleep . A ___ and\tman",
+        "An . old . ___ . sits . old ___ sits\twoman",
+    ]
     assert made["articles"] == ["man and dog , asleep\ta - the - -", "Snow\t-", "old Woman sits\tan - -"]
