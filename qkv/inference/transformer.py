@@ -26,7 +26,7 @@ from qkv.inference.layers import (
 from qkv.layers.attention.base import Block
 from qkv.layers.attention.context import AttentionContext
 from qkv.models.base import Output
-from qkv.models.heads.base import NO_CONTEXT, HeadContext, source_ids
+from qkv.models.heads.base import NO_CONTEXT, HeadContext, padded_source
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
 from qkv.models.transformer.model import Transformer
@@ -123,7 +123,7 @@ class TransformerInference:
         sources = SourceKeys(
             self.decoder.sources(self.decoder.wiring.memories(memory)),
             padding,
-            source_ids(src, src_keep) if self.head.needs_source else None,
+            padded_source(src, src_keep) if self.head.needs_source else None,
             self.head.keys(memory) if self.head.needs_memory else None,
             heads=self.decoder.sources.own_heads,
         )

@@ -16,7 +16,7 @@ class HeadContext(NamedTuple):
     """What a head may need besides the states [*batch, D]; None if it does not."""
 
     src: Tensor | None = None
-    """[*batch, S], the ids of the source as `source_ids` gives them: a head knows the padding by its id."""
+    """[*batch, S], the ids of the source as `padded_source` gives them: a head knows the padding by its id."""
     attention: Tensor | None = None
     """[*batch, S], the cross-attention: the mean over the layers and heads that the head has chosen."""
     pointed: Tensor | None = None
@@ -30,7 +30,7 @@ class HeadContext(NamedTuple):
 NO_CONTEXT = HeadContext()
 
 
-def source_ids(src: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+def padded_source(src: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
     """The ids of sources, with pad behind the end of each one, whatever stands there."""
     return src.masked_fill(~src_keep, SPECIAL.pad)
 

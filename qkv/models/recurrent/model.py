@@ -21,7 +21,7 @@ from qkv.layers.embedding import TokenEmbedding
 from qkv.layers.frozen import frozen_copy
 from qkv.layers.recurrent import CellStack, Encoded, RecurrentAttention
 from qkv.models.base import Inference, Model, Output
-from qkv.models.heads.base import Head, HeadContext, source_ids
+from qkv.models.heads.base import Head, HeadContext, padded_source
 from qkv.models.recurrent.state import RecurrentSource, RecurrentState
 
 
@@ -80,7 +80,7 @@ class RecurrentModel(Model):
         if self.attention is not None:
             keys, carried = self.attention.keys(memory), self.attention.first(h.shape[1], memory)
         pointed_at = self.head.keys(memory) if self.head.needs_memory else None
-        source = RecurrentSource(source_ids(src, src_keep), src_keep, memory, keys, pointed_at)
+        source = RecurrentSource(padded_source(src, src_keep), src_keep, memory, keys, pointed_at)
         return RecurrentState(self.decoder.first(h), carried, torch.zeros_like(h[0]), source)
 
     def extend(self, tokens: TgtIds, state: RecurrentState, attention: bool = False) -> tuple[Output, RecurrentState]:

@@ -13,7 +13,7 @@ class RecurrentSource(NamedTuple):
     """What each step attends to, computed once for a source."""
 
     src: Tensor
-    """[B, S], `source_ids`"""
+    """[B, S], `padded_source`"""
     keep: Tensor
     """[B, S], True = a real token."""
     memory: Tensor

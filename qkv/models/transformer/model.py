@@ -20,7 +20,7 @@ from qkv.layers.position_offsets import Draw
 from qkv.layers.positions import Positions
 from qkv.models.base import Inference, MaxLengths, Model, Output
 from qkv.models.draft_heads.base import DraftHead
-from qkv.models.heads.base import Head, HeadContext, source_ids
+from qkv.models.heads.base import Head, HeadContext, padded_source
 from qkv.models.transformer.channels import auxiliary_losses
 from qkv.models.transformer.decoder import Decoder
 from qkv.models.transformer.encoder import Encoder
@@ -132,7 +132,7 @@ class Transformer(Model):
             memory, states = self._pass(batch.src, batch.src_keep, batch.tgt_in)
         src, attention = None, None
         if head.needs_source:
-            src = source_ids(batch.src, batch.src_keep)[:, None].expand(-1, states.shape[1], -1)
+            src = padded_source(batch.src, batch.src_keep)[:, None].expand(-1, states.shape[1], -1)
         if head.needs_attention:
             attention = head.chosen.mean([watched[depth] for depth in depths] if shared else watched)
         pointed = head.point(states, head.keys(memory)) if head.needs_memory else None
