@@ -13,7 +13,7 @@ from qkv.core.errors import DataError
 from qkv.data.arrays.stored import write_rows
 from qkv.data.batching import in_chunks
 from qkv.data.build import CountProgress
-from qkv.data.lines import ReadCounts, byte_lines, decode
+from qkv.data.lines import MAX_LINE, ReadCounts, byte_lines, decode
 from qkv.data.series.pieces import PIECE, Values, pieces
 from qkv.data.series.sources import SeriesSource, SeriesTable, chosen_columns, series_sources
 
@@ -72,6 +72,8 @@ def _on_disk(rows: Iterator[list[float]], width: int, scratch: Path, progress: C
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows that hold something, each with the line on which it begins."""
+    # A setting of the process, which the reader of pairs sets to the same.
+    csv.field_size_limit(MAX_LINE)
     reader, line = csv.reader(_lines(path)), 1
     try:
         for fields in reader:
@@ -85,8 +87,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _complaint(error: csv.Error) -> str:
     if "field limit" in str(error):
         return (
-            f"has a field of more than {csv.field_size_limit():,} characters that begins in this row; is its closing "
-            "quote missing?"
+            f"has a field of more than {MAX_LINE:,} characters that begins in this row; is its closing quote missing?"
         )
     return "has a carriage return inside a line; save the file with lines that end in \\n or \\r\\n"
 

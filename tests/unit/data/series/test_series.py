@@ -77,16 +77,19 @@ def test_missing_values_are_refused_or_interpolated(tmp_path: Path) -> None:
         ("x,y,y\n1,2,3\n", r"a\.csv:1: has no single column 'y'; the columns are 'x', 'y', 'y'"),
         ("x\n1\n", r"a\.csv:1: has no single column 'y'; the columns are 'x'"),
         ('x,y\n\n1,2\n3,"4\n5,6\n', r"a\.csv:4: '4\\n5,6' in column 'y' is not a number"),
-        (
-            'x,y\n1,2\n3,"4\n' + 10_000 * "5,678901234567\n",
-            r"a\.csv:3: has a field of more .* is its closing quote missing",
-        ),
+        ('x,y\n1,2\n3,"4\n' + 10_000 * "5,678901234567\n", r"a\.csv:3: '4\\n5,678.*…' in column 'y' is not a number"),
         ("x,y\n1,2\n3,4\r5,6\n", r"a\.csv:3: has a carriage return inside a line; save the file with lines that end"),
     ],
 )
 def test_bad_tables_are_refused_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         stored(tmp_path, CsvSeries(path=write(tmp_path, text), columns=("x", "y")))
+
+
+def test_a_quote_that_is_not_closed_does_not_swallow_a_large_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 'x,y\n1,2\n3,"4\n' + 1_300_000 * "5,678901234567\n")
+    with pytest.raises(DataError, match=r"a\.csv:3: has a field of more .* is its closing quote missing"):
+        stored(tmp_path, CsvSeries(path=path, columns=("x", "y")))
 
 
 def test_a_part_must_have_a_beginning_before_its_end(tmp_path: Path) -> None:
