@@ -1,6 +1,7 @@
 """The processes of a run as torchrun starts them, without the seconds that torchrun takes."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -38,8 +39,12 @@ def start_ranks(forks: Forks, world: int, *arguments: object, full_disk_of: int 
 def run_ranks(forks: Forks, world: int, *arguments: object) -> str:
     """Until all have ended well; what rank 0 said."""
     ended = [child.wait(180) for child in start_ranks(forks, world, *arguments)]
+    if any(one.code == -signal.SIGSEGV for one in ended):
+        # PyTorch 2.13's thread of gloo (pt_gloo_runloop) has crashed inside malloc, once in some hundred runs and never
+        # when we tried to see it again. The same command resumes such a run, which must then equal an undisturbed one.
+        ended = [child.wait(180) for child in start_ranks(forks, world, *arguments)]
     for one in ended:
-        assert one.code == 0, one.stderr
+        assert one.code == 0, f"exit code {one.code}\n{one.stderr}"
     return ended[0].stderr
 
 
