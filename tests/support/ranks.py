@@ -40,9 +40,9 @@ def run_ranks(forks: Forks, world: int, *arguments: object) -> str:
     """Until all have ended well; what rank 0 said."""
     ended = [child.wait(180) for child in start_ranks(forks, world, *arguments)]
     if any(one.code == -signal.SIGSEGV for one in ended):
-        # PyTorch 2.13's thread of gloo (pt_gloo_runloop) has crashed inside malloc, in one of three runs of the suite and
-        # in none of 42 tries to see it again; the cause is not known. The same command resumes such a run, which must
-        # then equal an undisturbed one.
+        # PyTorch 2.13's thread of gloo (pt_gloo_runloop) has crashed inside malloc, in one of three runs of the suite
+        # and in none of 42 tries to see it again; the cause is not known. The same command resumes such a run, which
+        # must then equal an undisturbed one.
         ended = [child.wait(180) for child in start_ranks(forks, world, *arguments)]
     for one in ended:
         assert one.code == 0, f"exit code {one.code}\n{one.stderr}"
